@@ -1,0 +1,204 @@
+//! Keys: who may ask. Secrets are kept as hashes, and compared in constant time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::model::{Caller, Ceilings, Clock, Code, Door, Error, Key, KeyId, OwnerId, Scope, SkillName};
+use crate::store::{Store, StoredKey};
+
+/// Shortest secret that an operator may choose, in characters.
+pub const MIN_ADMIN_SECRET: usize = 32;
+
+/// What a new key is to be.
+#[derive(Clone, Debug, Default)]
+pub struct NewKey {
+    /// What people call it.
+    pub name: String,
+    /// The namespace it acts in; its own id if none is given.
+    pub owner: Option<OwnerId>,
+    /// What it may be used for; [`Scope::DEFAULT`] if empty.
+    pub scopes: Vec<Scope>,
+    /// When it ends, in milliseconds since the Unix epoch.
+    pub expires_at: Option<i64>,
+    /// The only skills it may see and run.
+    pub skills: Option<Vec<SkillName>>,
+    /// The most it may grant and use.
+    pub ceilings: Ceilings,
+}
+
+/// All keys of this host, in memory; the store has the same.
+pub struct Access {
+    store: Store,
+    clock: Clock,
+    keys: RwLock<HashMap<KeyId, StoredKey>>,
+    by_secret: RwLock<HashMap<[u8; 32], KeyId>>,
+}
+
+impl Access {
+    /// Loads all keys.
+    ///
+    /// # Errors
+    ///
+    /// As the store gives them.
+    pub async fn open(store: Store, clock: Clock) -> Result<Self, Error> {
+        let access = Self { clock, keys: RwLock::default(), by_secret: RwLock::default(), store };
+        for stored in access.store.keys().await? {
+            access.remember(stored);
+        }
+        Ok(access)
+    }
+
+    /// Whether there is a key that may do everything.
+    pub fn has_admin(&self) -> bool {
+        let now = self.clock.now_ms();
+        self.keys.read().values().any(|stored| stored.key.is_admin() && stored.key.is_live(now))
+    }
+
+    /// Makes the first admin key, with this secret or a new one, and gives the secret.
+    ///
+    /// # Errors
+    ///
+    /// `malformed` if the secret is too short.
+    pub async fn create_first_admin(&self, secret: Option<String>) -> Result<String, Error> {
+        if secret.as_ref().is_some_and(|secret| secret.chars().count() < MIN_ADMIN_SECRET) {
+            let detail = format!("SKILLVISOR_ADMIN_KEY must have at least {MIN_ADMIN_SECRET} characters");
+            return Err(Error::new(Code::Malformed, detail));
+        }
+        let new = NewKey {
+            name: "admin".into(),
+            owner: Some(OwnerId::admin()),
+            scopes: vec![Scope::Admin],
+            ..NewKey::default()
+        };
+        let secret = secret.map_or_else(new_secret, Ok)?;
+        self.insert(new, &secret).await?;
+        Ok(secret)
+    }
+
+    /// Makes a key; gives it with its secret, which is nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// As the store gives them.
+    pub async fn create(&self, new: NewKey) -> Result<(Arc<Key>, String), Error> {
+        let secret = new_secret()?;
+        Ok((self.insert(new, &secret).await?, secret))
+    }
+
+    async fn insert(&self, new: NewKey, secret: &str) -> Result<Arc<Key>, Error> {
+        let id = KeyId::generate();
+        let own = || id.as_str().parse();
+        let key = Key {
+            owner: new.owner.map_or_else(own, Ok)?,
+            name: new.name,
+            scopes: if new.scopes.is_empty() { Scope::DEFAULT.to_vec() } else { new.scopes },
+            skills: new.skills,
+            ceilings: new.ceilings,
+            expires_at: new.expires_at,
+            created_at: self.clock.now_ms(),
+            revoked_at: None,
+            id,
+        };
+        let stored = StoredKey { key: key.clone(), secret: hash(secret), previous: None };
+        self.store.insert_key(stored.clone()).await?;
+        self.remember(stored);
+        Ok(Arc::new(key))
+    }
+
+    /// The caller behind a secret.
+    ///
+    /// # Errors
+    ///
+    /// `unauthenticated`, in the same words whatever is wrong with it.
+    pub fn authenticate(&self, secret: &str, door: Door) -> Result<Caller, Error> {
+        let hash = hash(secret);
+        let now = self.clock.now_ms();
+        let id = self.by_secret.read().get(&hash).cloned();
+        let keys = self.keys.read();
+        let stored = id.and_then(|id| keys.get(&id)).filter(|stored| {
+            let current = bool::from(stored.secret.ct_eq(&hash));
+            let previous = stored.previous.is_some_and(|(old, until)| bool::from(old.ct_eq(&hash)) && now < until);
+            (current || previous) && stored.key.is_live(now)
+        });
+        let stored = stored
+            .ok_or_else(|| Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid"))?;
+        Ok(Caller { key: Arc::new(stored.key.clone()), door })
+    }
+
+    /// Every key, oldest first.
+    pub fn list(&self) -> Vec<Key> {
+        let mut keys: Vec<_> = self.keys.read().values().map(|stored| stored.key.clone()).collect();
+        keys.sort_by(|a, b| a.id.cmp(&b.id));
+        keys
+    }
+
+    /// One key.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`.
+    pub fn get(&self, id: &KeyId) -> Result<Key, Error> {
+        let found = self.keys.read().get(id).map(|stored| stored.key.clone());
+        found.ok_or_else(|| Error::not_found("key"))
+    }
+
+    /// Gives a key a new secret. The old one works for `grace_seconds` more.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`; `conflict` if the key was revoked.
+    pub async fn rotate(&self, id: &KeyId, grace_seconds: u32) -> Result<(Key, String), Error> {
+        let stored = self.keys.read().get(id).cloned().ok_or_else(|| Error::not_found("key"))?;
+        if stored.key.revoked_at.is_some() {
+            return Err(Error::new(Code::Conflict, "the key was revoked; make a new one"));
+        }
+        let secret = new_secret()?;
+        let until = (grace_seconds > 0).then(|| self.clock.now_ms() + i64::from(grace_seconds) * 1000);
+        self.store.rotate_key(id.clone(), hash(&secret), until).await?;
+        let previous = until.map(|until| (stored.secret, until));
+        self.by_secret.write().remove(&stored.secret);
+        let key = stored.key.clone();
+        self.remember(StoredKey { secret: hash(&secret), previous, ..stored });
+        Ok((key, secret))
+    }
+
+    /// Ends a key, from the next request on.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`.
+    pub async fn revoke(&self, id: &KeyId) -> Result<(), Error> {
+        self.get(id)?;
+        let now = self.clock.now_ms();
+        self.store.revoke_key(id.clone(), now).await?;
+        if let Some(stored) = self.keys.write().get_mut(id) {
+            stored.key.revoked_at.get_or_insert(now);
+        }
+        Ok(())
+    }
+
+    fn remember(&self, stored: StoredKey) {
+        let mut by_secret = self.by_secret.write();
+        by_secret.insert(stored.secret, stored.key.id.clone());
+        if let Some((previous, _)) = stored.previous {
+            by_secret.insert(previous, stored.key.id.clone());
+        }
+        drop(by_secret);
+        self.keys.write().insert(stored.key.id.clone(), stored);
+    }
+}
+
+fn hash(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// `sk_` and 256 random bits in hex.
+fn new_secret() -> Result<String, Error> {
+    let mut bits = [0; 32];
+    getrandom::fill(&mut bits).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(format!("sk_{}", hex::encode(bits)))
+}

@@ -1,0 +1,250 @@
+//! One request from start to record: [`Executor::execute`] is the story, the other files are its verbs.
+
+mod admission;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::model::{
+    Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Scope, Skill,
+    Status, Streams, Usage, redacted_copy,
+};
+use crate::registry::{RegisteredSkill, Registry};
+use crate::sandbox::{RunContext, SandboxCall, SandboxProvider, SandboxReply};
+use crate::store::{FinishedExecution, NewExecution, Store};
+
+use self::admission::Admission;
+
+pub use self::admission::AdmissionSettings;
+
+/// Most bytes of arguments and output that the audit row keeps.
+const COPY_BYTES: usize = 2048;
+/// Longest session id, in bytes.
+const MAX_SESSION: usize = 256;
+
+/// Runs skills, and writes down every run.
+pub struct Executor {
+    store: Store,
+    registry: Arc<Registry>,
+    sandbox: Arc<dyn SandboxProvider>,
+    clock: Clock,
+    admission: Arc<Admission>,
+}
+
+/// A run that may begin.
+struct Admitted {
+    caller: Caller,
+    request: ExecutionRequest,
+    skill: Arc<RegisteredSkill>,
+    limits: Limits,
+    started: Instant,
+    queue_ms: f64,
+    _place: admission::Place,
+}
+
+impl Executor {
+    /// An executor that admits as the settings say.
+    pub fn new(
+        store: Store,
+        registry: Arc<Registry>,
+        sandbox: Arc<dyn SandboxProvider>,
+        clock: Clock,
+        settings: AdmissionSettings,
+    ) -> Arc<Self> {
+        Arc::new(Self { store, registry, sandbox, clock, admission: Admission::new(settings) })
+    }
+
+    /// Carries out one request and records it. Dropping the future cancels the run; the
+    /// record is closed all the same.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not become a run: nothing of it is recorded, and nothing was started. A run
+    /// that failed is an `Ok` whose status says so.
+    pub async fn execute(self: &Arc<Self>, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
+        let admitted = self.admit(caller, request).await?;
+        let left = CancellationToken::new();
+        let leaving = left.clone().drop_guard();
+        let run = tokio::spawn(Arc::clone(self).run_and_record(admitted, left));
+        let execution = run.await.map_err(Error::internal)?;
+        leaving.disarm();
+        execution
+    }
+
+    /// Everything that can refuse a request before it is a run.
+    async fn admit(&self, caller: Caller, request: ExecutionRequest) -> Result<Admitted, Error> {
+        let started = Instant::now();
+        caller.key.require(Scope::SkillsExecute)?;
+        let session = request.session_id.as_ref().map_or(0, String::len);
+        if session > MAX_SESSION {
+            let detail = format!("the session id has more than {MAX_SESSION} bytes");
+            return Err(Error::at(Code::Malformed, "/sessionId", detail));
+        }
+        let skill = self.registry.resolve(&caller, &request.skill)?;
+        if request.digest.is_some_and(|digest| digest != skill.skill.handler.digest()) {
+            let detail = format!("{} has the digest {}", skill.skill.address(), skill.skill.handler.digest());
+            return Err(Error::at(Code::DigestMismatch, "/digest", detail));
+        }
+        let limits = limits_for(&caller, &request, &skill.skill)?;
+        let deadline = started + Duration::from_millis(limits.timeout_ms);
+        let skill = self.registry.runnable(skill, deadline).await?;
+        let queued = Instant::now();
+        let place = self.admission.enter(caller.owner(), deadline).await?;
+        let queue_ms = queued.elapsed().as_secs_f64() * 1000.0;
+        check_args(&request, &skill, &limits)?;
+        Ok(Admitted { caller, request, skill, limits, started, queue_ms, _place: place })
+    }
+
+    async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {
+        let mut execution = self.open(&admitted).await?;
+        let reply = tokio::select! {
+            biased;
+            reply = self.attempt(&admitted, &execution) => reply,
+            () = left.cancelled() => Ok(stopped(RunError::new(Code::Cancelled, "the caller left"))),
+        };
+        let reply = reply.unwrap_or_else(|error| {
+            tracing::error!(execution.id = %execution.id, "An execution could not be carried out: {error:?}");
+            let code = if error.code == Code::Internal { Code::Internal } else { Code::Unavailable };
+            stopped(RunError::new(code, error.detail))
+        });
+        self.finish(&mut execution, &admitted, reply);
+        let output = execution.output.as_ref().map(|output| redacted_copy(output.get(), COPY_BYTES));
+        let finished = FinishedExecution { execution: execution.clone(), output_copy: output };
+        self.store.close_execution(finished).await?;
+        Ok(execution)
+    }
+
+    /// Writes down that the run begins, before anything of the guest does.
+    async fn open(&self, admitted: &Admitted) -> Result<Execution, Error> {
+        let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
+        let args = admitted.request.args.text();
+        let now = self.clock.now_ms();
+        let execution = Execution {
+            id: ExecutionId::generate(),
+            owner: key.owner.clone(),
+            skill: skill.id,
+            skill_address: skill.address(),
+            function: "run".into(),
+            digest: skill.handler.digest(),
+            status: Status::Running,
+            output: None,
+            streams: Streams::default(),
+            exit_code: None,
+            error: None,
+            denials: Vec::new(),
+            attempts: 1,
+            usage: Usage { queue_ms: admitted.queue_ms, ..Usage::default() },
+            parent_id: None,
+            session_id: admitted.request.session_id.clone(),
+            door: admitted.caller.door.as_str().into(),
+            key_id: key.id.clone(),
+            created_at: now,
+            started_at: Some(now),
+            finished_at: None,
+            duration_us: None,
+        };
+        let new = NewExecution {
+            execution: execution.clone(),
+            args_digest: Digest::of(args.as_bytes()),
+            args_bytes: args.len() as u64,
+            args_copy: redacted_copy(args, COPY_BYTES),
+        };
+        self.store.open_execution(new).await?;
+        Ok(execution)
+    }
+
+    async fn attempt(&self, admitted: &Admitted, execution: &Execution) -> Result<SandboxReply, Error> {
+        let limits = admitted.limits;
+        let attempt = Duration::from_millis(limits.attempt_timeout_ms);
+        let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
+        let deadline = whole.min(Instant::now() + attempt);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let context = RunContext {
+            execution: execution.id,
+            skill: execution.skill_address.clone(),
+            owner_hash: Digest::of(execution.owner.as_str().as_bytes()).hex(),
+            session: execution.session_id.clone(),
+            attempt: 1,
+            deadline_ms: self.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
+        };
+        let call = SandboxCall {
+            digest: execution.digest,
+            function: execution.function.clone(),
+            args: admitted.request.args.text().to_owned(),
+            limits,
+            deadline,
+            context: Arc::new(context),
+        };
+        self.sandbox.run(call).await
+    }
+
+    /// Puts the reply into the execution, after the output has been checked.
+    fn finish(&self, execution: &mut Execution, admitted: &Admitted, reply: SandboxReply) {
+        let outcome = reply.outcome.and_then(|output| {
+            check_output(&admitted.skill, output.get())?;
+            Ok(output)
+        });
+        match outcome {
+            Ok(output) => {
+                execution.status = Status::Success;
+                execution.output = Some(output);
+            }
+            Err(error) => {
+                execution.status = Status::of(error.code);
+                execution.error = Some(error);
+            }
+        }
+        execution.streams = reply.streams;
+        execution.exit_code = reply.exit_code;
+        execution.denials = reply.denials;
+        execution.usage = Usage { queue_ms: admitted.queue_ms, ..reply.usage };
+        execution.finished_at = Some(self.clock.now_ms());
+        execution.duration_us = u64::try_from(admitted.started.elapsed().as_micros()).ok();
+    }
+}
+
+/// What the run may use: as asked or as registered, under every ceiling.
+fn limits_for(caller: &Caller, request: &ExecutionRequest, skill: &Skill) -> Result<Limits, Error> {
+    if let Some(limit) = request.limits.zero() {
+        return Err(Error::at(Code::Malformed, format!("/limits/{limit}"), "must be larger than 0"));
+    }
+    let asked = request.limits.over(skill.limits);
+    Ok(asked.intersect(skill.frozen_limits).intersect(caller.key.max_limits()))
+}
+
+fn check_args(request: &ExecutionRequest, skill: &RegisteredSkill, limits: &Limits) -> Result<(), Error> {
+    let bytes = request.args.text().len() as u64;
+    if bytes > limits.args_bytes {
+        let detail = format!("the arguments have {bytes} bytes; limits.argsBytes is {}", limits.args_bytes);
+        return Err(Error::new(Code::TooLarge, detail));
+    }
+    let Some(checker) = skill.input()? else { return Ok(()) };
+    checker.check(request.args.value()).map_err(|fields| {
+        let detail = format!("the arguments do not match the input schema of {}", skill.skill.address());
+        Error::fields(Code::InvalidArgs, detail, fields)
+    })
+}
+
+fn check_output(skill: &RegisteredSkill, text: &str) -> Result<(), RunError> {
+    let internal = |error: Error| RunError::new(Code::Internal, error.detail);
+    let Some(checker) = skill.output().map_err(internal)? else { return Ok(()) };
+    let invalid = |message: String| RunError::new(Code::InvalidOutput, message);
+    let value = serde_json::from_str(text).map_err(|error| invalid(format!("the output cannot be read: {error}")))?;
+    checker.check(&value).map_err(|fields| {
+        let first = fields.first().map(|field| format!(" at {:?}: {}", field.pointer, field.detail));
+        invalid(format!("the output does not match the output schema{}", first.unwrap_or_default()))
+    })
+}
+
+/// The reply of a guest that was ended from outside.
+fn stopped(error: RunError) -> SandboxReply {
+    SandboxReply {
+        outcome: Err(error),
+        streams: Streams::default(),
+        exit_code: None,
+        usage: Usage::default(),
+        denials: Vec::new(),
+    }
+}

@@ -1,0 +1,27 @@
+//! Who asks: identity comes from the bearer key alone.
+
+use axum::extract::FromRequestParts;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+
+use crate::model::{Caller, Code, Door, Error};
+
+use super::App;
+use super::problem::Problem;
+
+/// A caller whose key was checked. Handlers that take one cannot be reached without.
+pub(crate) struct Authed(pub(crate) Caller);
+
+impl FromRequestParts<App> for Authed {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let secret = header.and_then(|value| {
+            let (scheme, secret) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+        });
+        let missing = || Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid");
+        Ok(Self(app.host.access.authenticate(secret.ok_or_else(missing)?, Door::Http)?))
+    }
+}

@@ -1,0 +1,3 @@
+//! The doors: they translate and decide nothing.
+
+pub mod http;

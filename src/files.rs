@@ -1,0 +1,64 @@
+//! Writing files so that a crash leaves the whole or nothing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Writes a new file that only this user can read, and waits until it is on the disk.
+///
+/// # Errors
+///
+/// As the system gives them; also if the file exists.
+pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = create_private(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Creates a new file that only this user can read.
+///
+/// # Errors
+///
+/// As the system gives them; also if the file exists.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Waits until what was renamed or removed in a directory is on the disk.
+///
+/// # Errors
+///
+/// As the system gives them.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Makes a directory, and those above it, that only this user can enter.
+///
+/// # Errors
+///
+/// As the system gives them.
+pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Why somebody else than this user could write into a directory, if so.
+///
+/// # Errors
+///
+/// As the system gives them.
+pub(crate) fn foreign_writers(path: &Path) -> io::Result<Option<String>> {
+    let metadata = std::fs::symlink_metadata(path)?;
+    let user = rustix::process::geteuid().as_raw();
+    let why = if !metadata.is_dir() {
+        Some("it is not a directory".to_owned())
+    } else if metadata.uid() != user {
+        Some(format!("it belongs to user {}, not to {user}", metadata.uid()))
+    } else if metadata.mode() & 0o022 != 0 {
+        Some(format!("group or others may write it (mode {:o})", metadata.mode() & 0o777))
+    } else {
+        None
+    };
+    Ok(why)
+}

@@ -1,0 +1,109 @@
+//! The most that a key may grant and use.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Access, Limits, LimitsPatch, NetworkRule};
+
+/// How often a key may do something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Rates {
+    /// Executions started within one minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executions_per_minute: Option<u32>,
+}
+
+/// What a key may use up within one UTC day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Budgets {
+    /// Executions started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub executions_per_day: Option<u64>,
+    /// Fuel used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fuel_per_day: Option<u64>,
+    /// Bytes sent and received through the egress guard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress_bytes_per_day: Option<u64>,
+}
+
+/// What an owner's keys may leave lying on this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct StorageCeilings {
+    /// Registered skill versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skills: Option<u64>,
+    /// Bytes of uploaded components.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub component_bytes: Option<u64>,
+    /// Bytes of kept results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_bytes: Option<u64>,
+    /// Bytes of files in the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<u64>,
+    /// Files in the workspace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
+    /// Bytes in the key-value stores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_bytes: Option<u64>,
+}
+
+/// The most that a key may grant to what it registers and use in what it runs.
+///
+/// The default is that of a new non-admin key: its own workspace, and nothing that
+/// reaches beyond it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Ceilings {
+    /// Where its skills may connect to.
+    pub network: Vec<NetworkRule>,
+    /// Secrets its skills may use, by name.
+    pub secrets: Vec<String>,
+    /// Skills its skills may call, as `name` or `name@range`.
+    pub skills: Vec<String>,
+    /// Whether container skills are open to it.
+    pub containers: bool,
+    /// How far its skills may go in the workspace.
+    pub workspace: Access,
+    /// Whether `run_script` is open to it.
+    pub code_mode: bool,
+    /// Whether its skills may keep their instances between calls.
+    pub reuse: bool,
+    /// The largest limits; what is not given is the host's default.
+    pub limits: LimitsPatch,
+    /// How often.
+    pub rates: Rates,
+    /// How much in a day.
+    pub budgets: Budgets,
+    /// How much may lie here.
+    pub storage: StorageCeilings,
+}
+
+impl Default for Ceilings {
+    fn default() -> Self {
+        Self {
+            network: Vec::new(),
+            secrets: Vec::new(),
+            skills: Vec::new(),
+            containers: false,
+            workspace: Access::Write,
+            code_mode: false,
+            reuse: false,
+            limits: LimitsPatch::default(),
+            rates: Rates::default(),
+            budgets: Budgets::default(),
+            storage: StorageCeilings::default(),
+        }
+    }
+}
+
+impl Ceilings {
+    /// The largest limits under these ceilings.
+    pub fn limits(&self) -> Limits {
+        self.limits.over(Limits::DEFAULT).intersect(Limits::HOST_MAXIMUM)
+    }
+}

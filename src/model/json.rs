@@ -1,0 +1,199 @@
+//! JSON as it comes from outside: read strictly, kept as it was written.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Number, Value};
+
+use super::{Code, Error};
+
+/// Deepest nesting of arrays and objects that is read.
+pub const MAX_JSON_DEPTH: u32 = 64;
+
+/// A JSON value together with its text.
+///
+/// Two readers of one text must not see two values, or a check by one says nothing about
+/// the other: an object that has a key twice is refused, and so is a number that does not
+/// fit a double. The text is kept, so that large integers reach the guest without loss.
+#[derive(Clone, Debug)]
+pub struct StrictJson {
+    text: Box<RawValue>,
+    value: Value,
+}
+
+impl StrictJson {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    ///
+    /// `malformed` with line and column: not JSON, a key twice in one object, a number
+    /// that is not finite as a double, or nesting deeper than [`MAX_JSON_DEPTH`].
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let raw = serde_json::from_str(text).map_err(|error| malformed(&error))?;
+        Self::from_raw(raw)
+    }
+
+    /// Reads a value whose text is already known to be JSON.
+    ///
+    /// # Errors
+    ///
+    /// As [`StrictJson::parse`].
+    pub fn from_raw(text: Box<RawValue>) -> Result<Self, Error> {
+        let value = strict_value(text.get())?;
+        Ok(Self { text, value })
+    }
+
+    /// The text as it was written.
+    pub fn text(&self) -> &str {
+        self.text.get()
+    }
+
+    /// The value.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+}
+
+impl Default for StrictJson {
+    /// The empty object.
+    fn default() -> Self {
+        Self::from(Value::Object(Map::new()))
+    }
+}
+
+impl From<Value> for StrictJson {
+    fn from(value: Value) -> Self {
+        let text = RawValue::from_string(value.to_string()).unwrap_or_default();
+        Self { text, value }
+    }
+}
+
+/// Reads `text` as one strict value.
+fn strict_value(text: &str) -> Result<Value, Error> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(|error| malformed(&error))?;
+    reader.end().map_err(|error| malformed(&error))?;
+    Ok(value)
+}
+
+fn malformed(error: &serde_json::Error) -> Error {
+    Error::new(Code::Malformed, format!("not readable as JSON: {error}"))
+}
+
+/// Reads a value that lies `depth` levels deep.
+#[derive(Clone, Copy)]
+struct Strict {
+    depth: u32,
+}
+
+impl Strict {
+    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.depth >= MAX_JSON_DEPTH {
+            return Err(E::custom(format!("nested deeper than {MAX_JSON_DEPTH} levels")));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(inner)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let inner = self.deeper()?;
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = entries.next_value_seed(inner)?;
+            if let Some(entry) = map.insert(key, value) {
+                drop(entry);
+                return Err(A::Error::custom("an object has the same key twice"));
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_survives_as_written() {
+        let text = r#"{"big": 123456789012345678901234567890, "x": [1.50, null]}"#;
+        assert_eq!(StrictJson::parse(text).unwrap().text(), text);
+    }
+
+    #[test]
+    fn bombs_are_refused() {
+        let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
+        let very_deep = "[".repeat(100_000);
+        for bad in [
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":1,"\u0061":2}"#,
+            r#"[{"b":{"c":1,"c":1}}]"#,
+            "1e999",
+            "-1e999",
+            "{",
+            "",
+            "nul",
+            "1 2",
+            "\"\u{1}\"",
+            &deep,
+            &very_deep,
+        ] {
+            let error = StrictJson::parse(bad).unwrap_err();
+            assert_eq!(error.code, Code::Malformed, "{bad:.40}");
+        }
+        let fits = format!("{}{}", "[".repeat(64), "]".repeat(64));
+        assert!(StrictJson::parse(&fits).is_ok());
+    }
+}

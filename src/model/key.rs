@@ -1,0 +1,153 @@
+//! Who may ask, and for what.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Ceilings, Code, Error, KeyId, Limits, OwnerId, SkillName};
+
+/// What a key may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Scope {
+    /// Read skills and tools.
+    #[serde(rename = "skills:read")]
+    SkillsRead,
+    /// Upload, install, change and delete skills.
+    #[serde(rename = "skills:write")]
+    SkillsWrite,
+    /// Run skills, and cancel what the key started.
+    #[serde(rename = "skills:execute")]
+    SkillsExecute,
+    /// Approve skills whose grants grew.
+    #[serde(rename = "skills:approve")]
+    SkillsApprove,
+    /// See every execution of the owner.
+    #[serde(rename = "executions:read")]
+    ExecutionsRead,
+    /// Read files of the workspace.
+    #[serde(rename = "files:read")]
+    FilesRead,
+    /// Write files of the workspace.
+    #[serde(rename = "files:write")]
+    FilesWrite,
+    /// Store secrets.
+    #[serde(rename = "secrets:write")]
+    SecretsWrite,
+    /// Manage interceptors.
+    #[serde(rename = "interceptors:write")]
+    InterceptorsWrite,
+    /// Everything, without ceilings.
+    #[serde(rename = "admin")]
+    Admin,
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: &'static [Self] = &[
+        Self::SkillsRead,
+        Self::SkillsWrite,
+        Self::SkillsExecute,
+        Self::SkillsApprove,
+        Self::ExecutionsRead,
+        Self::FilesRead,
+        Self::FilesWrite,
+        Self::SecretsWrite,
+        Self::InterceptorsWrite,
+        Self::Admin,
+    ];
+
+    /// What a key gets when nothing is said: enough to upload, run and look.
+    pub const DEFAULT: &'static [Self] =
+        &[Self::SkillsRead, Self::SkillsWrite, Self::SkillsExecute, Self::ExecutionsRead];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SkillsRead => "skills:read",
+            Self::SkillsWrite => "skills:write",
+            Self::SkillsExecute => "skills:execute",
+            Self::SkillsApprove => "skills:approve",
+            Self::ExecutionsRead => "executions:read",
+            Self::FilesRead => "files:read",
+            Self::FilesWrite => "files:write",
+            Self::SecretsWrite => "secrets:write",
+            Self::InterceptorsWrite => "interceptors:write",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// A key as the host knows it. The secret is not in it.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// Its id.
+    pub id: KeyId,
+    /// The namespace it acts in.
+    pub owner: OwnerId,
+    /// What people call it.
+    pub name: String,
+    /// What it may be used for.
+    pub scopes: Vec<Scope>,
+    /// The only skills it may see and run; none means all.
+    pub skills: Option<Vec<SkillName>>,
+    /// The most it may grant and use.
+    pub ceilings: Ceilings,
+    /// When it ends, in milliseconds since the Unix epoch.
+    pub expires_at: Option<i64>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at: i64,
+    /// When it was revoked, in milliseconds since the Unix epoch.
+    pub revoked_at: Option<i64>,
+}
+
+impl Key {
+    /// Whether the key may do everything.
+    pub fn is_admin(&self) -> bool {
+        self.scopes.contains(&Scope::Admin)
+    }
+
+    /// Whether the key has `scope`. `admin` has all.
+    pub fn has(&self, scope: Scope) -> bool {
+        self.is_admin() || self.scopes.contains(&scope)
+    }
+
+    /// Whether the key works at `now_ms`.
+    pub fn is_live(&self, now_ms: i64) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now_ms < end)
+    }
+
+    /// Whether the key may see a skill of this name.
+    pub fn may_see(&self, name: &SkillName) -> bool {
+        self.skills.as_ref().is_none_or(|allowed| allowed.contains(name))
+    }
+
+    /// The largest limits this key may use.
+    pub fn max_limits(&self) -> Limits {
+        if self.is_admin() { Limits::HOST_MAXIMUM } else { self.ceilings.limits() }
+    }
+
+    /// Refuses unless the key has `scope`.
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope`, naming the scope.
+    pub fn require(&self, scope: Scope) -> Result<(), Error> {
+        if self.has(scope) {
+            return Ok(());
+        }
+        let detail = format!("this key lacks the scope `{}`", scope.as_str());
+        Err(Error::new(Code::InsufficientScope, detail))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_read_and_write_as_their_words() {
+        for scope in Scope::ALL {
+            let word = format!("{:?}", scope.as_str());
+            assert_eq!(serde_json::to_string(scope).unwrap(), word);
+            assert_eq!(serde_json::from_str::<Scope>(&word).unwrap(), *scope);
+        }
+    }
+}

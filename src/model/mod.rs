@@ -1,0 +1,34 @@
+//! The words of the domain: ids, skills, keys, limits, executions, errors.
+//!
+//! Values here are valid by construction: parsing happens at the border, and past it
+//! nobody checks again. No I/O, no async, no HTTP.
+
+mod ceilings;
+mod clock;
+mod code;
+mod error;
+mod execution;
+mod grants;
+mod ids;
+mod json;
+mod key;
+mod limits;
+mod redact;
+mod skill;
+mod skill_ref;
+mod text;
+
+pub use self::ceilings::{Budgets, Ceilings, Rates, StorageCeilings};
+pub use self::clock::Clock;
+pub use self::code::{Code, CodeRow};
+pub use self::error::{BoxError, Error, FieldError};
+pub use self::execution::{Caller, Denial, Door, Execution, ExecutionRequest, RunError, Status, Streams, Usage};
+pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
+pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
+pub use self::json::{MAX_JSON_DEPTH, StrictJson};
+pub use self::key::{Key, Scope};
+pub use self::limits::{Fuel, Limits, LimitsPatch};
+pub use self::redact::{REDACTED, redacted_copy};
+pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
+pub use self::skill_ref::{SkillRef, VersionSelector};
+pub use self::text::{clip, plain};

@@ -1,0 +1,190 @@
+//! A skill as the host knows it once its manifest has been checked.
+
+use std::fmt;
+use std::str::FromStr;
+
+use semver::Version;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Code, Digest, Error, Grants, KeyId, Limits, OwnerId, SkillId, SkillName, Tag};
+
+/// How a skill is carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handler {
+    /// A WebAssembly component that was uploaded.
+    Wasm {
+        /// SHA-256 of its bytes.
+        digest: Digest,
+    },
+}
+
+impl Handler {
+    /// The digest of what runs.
+    pub fn digest(&self) -> Digest {
+        match self {
+            Self::Wasm { digest } => *digest,
+        }
+    }
+}
+
+/// Whether and how a skill is offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Offered and runnable.
+    #[default]
+    On,
+    /// Runnable; offered to a model only when it is relevant.
+    Auto,
+    /// Not runnable.
+    Off,
+}
+
+/// How far a skill is from being runnable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SkillState {
+    /// Being made ready.
+    Compiling,
+    /// Can run.
+    Ready,
+    /// Cannot be made ready; `problem` says why.
+    Failed,
+    /// Needs something that is not there; `problem` says what.
+    Unavailable,
+}
+
+/// Gives an enum that serde writes as a word the same word for the database.
+macro_rules! word {
+    ($name:ident) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.serialize(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self, Error> {
+                use serde::de::IntoDeserializer;
+                let word: serde::de::value::StrDeserializer<'_, serde::de::value::Error> = text.into_deserializer();
+                Self::deserialize(word).map_err(|error| Error::new(Code::Malformed, error.to_string()))
+            }
+        }
+    };
+}
+
+word!(Mode);
+word!(SkillState);
+
+/// The JSON Schemas of a function, draft 2020-12 unless they say otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Schemas {
+    /// What goes in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// What comes out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+}
+
+/// One callable of a skill.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Function {
+    /// Its name, unique in the skill.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// What goes in and out.
+    pub schema: Schemas,
+    /// Whether it can be called with JSON.
+    pub callable: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// One version of a skill. Immutable but for `enabled`, `mode`, `tags` and the state.
+#[derive(Clone, Debug)]
+pub struct Skill {
+    /// Its id.
+    pub id: SkillId,
+    /// Whose it is.
+    pub owner: OwnerId,
+    /// Its name, unique with owner and version.
+    pub name: SkillName,
+    /// Its version (SemVer 2.0).
+    pub version: Version,
+    /// What it does.
+    pub description: String,
+    /// How it runs.
+    pub handler: Handler,
+    /// What goes in and out.
+    pub schema: Schemas,
+    /// Whether it may be run.
+    pub enabled: bool,
+    /// Whether and how it is offered.
+    pub mode: Mode,
+    /// Its labels.
+    pub tags: Vec<Tag>,
+    /// Where it came from.
+    pub source_provider: String,
+    /// What it asks to touch.
+    pub grants: Grants,
+    /// What it may use up, under the ceilings of the key that registered it.
+    pub limits: Limits,
+    /// The largest limits of the key that registered it, as they were then.
+    pub frozen_limits: Limits,
+    /// Its callables.
+    pub functions: Vec<Function>,
+    /// What its component imports, as `namespace:package/interface@version`.
+    pub imports: Vec<String>,
+    /// What its author should know.
+    pub warnings: Vec<String>,
+    /// How far it is.
+    pub state: SkillState,
+    /// Why it is not ready.
+    pub problem: Option<String>,
+    /// The key that registered it.
+    pub registered_by: KeyId,
+    /// SHA-256 of what may never change in its manifest.
+    pub manifest_digest: Digest,
+    /// When it was registered, in milliseconds since the Unix epoch.
+    pub created_at: i64,
+    /// When it was last changed, in milliseconds since the Unix epoch.
+    pub updated_at: i64,
+}
+
+impl Skill {
+    /// `name@version`.
+    pub fn address(&self) -> String {
+        format!("{}@{}", self.name, self.version)
+    }
+
+    /// Refuses unless the skill may be run.
+    ///
+    /// # Errors
+    ///
+    /// `skill_disabled`, `skill_failed`, or `unavailable`, each with the reason.
+    pub fn require_runnable(&self) -> Result<(), Error> {
+        let address = self.address();
+        if !self.enabled {
+            let detail = format!("{address} is disabled; enable it with PATCH {{\"enabled\": true}}");
+            return Err(Error::new(Code::SkillDisabled, detail));
+        }
+        if self.mode == Mode::Off {
+            let detail = format!("{address} has mode `off`; set it to `on` or `auto` to run it");
+            return Err(Error::new(Code::SkillDisabled, detail));
+        }
+        let problem = self.problem.as_deref().unwrap_or("no reason was recorded");
+        match self.state {
+            SkillState::Ready | SkillState::Compiling => Ok(()),
+            SkillState::Failed => Err(Error::new(Code::SkillFailed, format!("{address} cannot run: {problem}"))),
+            SkillState::Unavailable => {
+                Err(Error::new(Code::Unavailable, format!("{address} cannot run now: {problem}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A skill's manifest, from what was sent to what is meant.
+
+use semver::Version;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::model::{
+    Code, Digest, Error, FieldError, Fuel, Grants, Limits, LimitsPatch, Mode, OwnerId, Schemas, SkillName, Tag,
+};
+
+use super::checker::Checker;
+use super::reserved::require_free;
+
+/// Longest description, in characters (Agent Skills specification).
+const MAX_DESCRIPTION: usize = 1024;
+
+/// A manifest as it is written (SPEC §3), with the other names that are understood.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Manifest {
+    /// Name; may come from the query or the component instead.
+    pub name: Option<String>,
+    /// Version; likewise.
+    pub version: Option<String>,
+    /// What the skill does.
+    pub description: Option<String>,
+    /// One schema, or `{input, output}`.
+    pub schema: Option<Value>,
+    /// How it runs: `wasm`, or `sha256:…`.
+    #[serde(alias = "handlerCode")]
+    pub handler: Option<String>,
+    /// Whether it may run.
+    pub enabled: Option<bool>,
+    /// Whether and how it is offered.
+    pub mode: Option<Mode>,
+    /// Labels.
+    pub tags: Vec<Tag>,
+    /// Where it came from.
+    pub source_provider: Option<String>,
+    /// What it asks to touch.
+    pub grants: Grants,
+    /// What it may use up.
+    pub limits: LimitsPatch,
+    /// When it is tried again.
+    pub retry: Retry,
+    /// Whether running it twice is as good as once.
+    pub idempotent: bool,
+    /// Whether instances may be used again.
+    pub reuse: bool,
+    /// Whether it is told to those without a key.
+    pub public: bool,
+    /// For whom it is registered; admin keys only.
+    #[serde(alias = "apiKeyId")]
+    pub owner: Option<OwnerId>,
+}
+
+/// When a skill is tried again.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Retry {
+    max_retries: u32,
+    #[serde(rename = "on")]
+    _on: Option<Vec<RetryOn>>,
+    #[serde(rename = "backoffMs")]
+    _backoff_ms: Option<u64>,
+}
+
+/// A class of failures after which a skill may be tried again.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RetryOn {
+    Timeout,
+    Trap,
+    Unavailable,
+}
+
+/// A manifest whose every field has been checked.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    pub(super) name: SkillName,
+    pub(super) version: Version,
+    pub(super) description: String,
+    pub(super) schema: Schemas,
+    pub(super) limits: Limits,
+    pub(super) digest: Digest,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    ///
+    /// `malformed` if it is not JSON of the right shape, naming the field.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let strict = crate::model::StrictJson::parse(text)?;
+        serde_json::from_str(strict.text())
+            .map_err(|error| Error::new(Code::Malformed, format!("the manifest cannot be read: {error}")))
+    }
+
+    /// The digest that the handler names, or nothing where the component comes along.
+    ///
+    /// # Errors
+    ///
+    /// `not_supported` for a kind of handler that this version does not run.
+    pub fn component(&self) -> Result<Option<Digest>, Error> {
+        match self.handler.as_deref() {
+            None | Some("wasm") => Ok(None),
+            Some(handler) if handler.starts_with("sha256:") => handler
+                .parse()
+                .map(Some)
+                .map_err(|error: Error| Error::at(Code::InvalidManifest, "/handler", error.detail)),
+            Some(_) => {
+                let detail = "this version runs the handlers `wasm` and `sha256:…` only";
+                Err(Error::at(Code::NotSupported, "/handler", detail))
+            }
+        }
+    }
+
+    /// Checks every field. `ceiling` is the most the registering key may grant.
+    pub(super) fn check(&self, ceiling: Limits) -> Result<Checked, Error> {
+        self.refuse_what_has_no_effect()?;
+        let name: SkillName = required(self.name.as_deref(), "/name")?;
+        require_free(&name)?;
+        let version = self.version.as_deref().ok_or_else(|| missing("/version"))?;
+        let version = Version::parse(version).map_err(|error| {
+            Error::at(Code::InvalidManifest, "/version", format!("not a SemVer 2.0 version: {error}"))
+        })?;
+        let description = self.description.clone().unwrap_or_default();
+        if description.chars().count() > MAX_DESCRIPTION {
+            let detail = format!("the description has more than {MAX_DESCRIPTION} characters");
+            return Err(Error::at(Code::InvalidManifest, "/description", detail));
+        }
+        if let Some(limit) = self.limits.zero() {
+            return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
+        }
+        let schema = schemas(self.schema.as_ref())?;
+        let digest = self.digest(&name, &version, &description, &schema);
+        let limits = self.limits.over(Limits::DEFAULT).intersect(ceiling);
+        Ok(Checked { name, version, description, schema, limits, digest })
+    }
+
+    /// SHA-256 of what may never change in a version.
+    fn digest(&self, name: &SkillName, version: &Version, description: &str, schema: &Schemas) -> Digest {
+        let fixed = serde_json::json!({
+            "name": name, "version": version, "description": description, "schema": schema,
+            "limits": self.limits, "sourceProvider": self.source_provider,
+        });
+        Digest::of(fixed.to_string().as_bytes())
+    }
+
+    /// Refuses each field whose effect this version has not: better than to ignore it.
+    fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
+        let grants = &self.grants;
+        let fuel = self.limits.fuel == Some(Fuel::Unlimited);
+        let throttled = self.limits.cpu_percent.is_some_and(|percent| percent < 100);
+        let asked = [
+            ("/grants/workspace", grants.workspace != crate::model::Access::None),
+            ("/grants/network", !grants.network.is_empty()),
+            ("/grants/secrets", !grants.secrets.is_empty()),
+            ("/grants/config", !grants.config.is_empty()),
+            ("/grants/env", !grants.env.is_empty()),
+            ("/grants/kv", grants.kv),
+            ("/grants/skills", !grants.skills.is_empty()),
+            ("/limits/fuel", fuel),
+            ("/limits/cpuPercent", throttled),
+            ("/retry/maxRetries", self.retry.max_retries > 0),
+            ("/idempotent", self.idempotent),
+            ("/reuse", self.reuse),
+            ("/public", self.public),
+        ];
+        let detail = "this version does not have the effect of this yet; leave it out";
+        let fields: Vec<_> =
+            asked.iter().filter(|(_, asked)| *asked).map(|(place, _)| FieldError::new(*place, detail)).collect();
+        if fields.is_empty() { Ok(()) } else { Err(Error::fields(Code::NotSupported, detail, fields)) }
+    }
+}
+
+fn missing(pointer: &str) -> Error {
+    let field = pointer.trim_start_matches('/');
+    Error::at(Code::InvalidManifest, pointer, format!("`{field}` is missing; give it in the manifest or the query"))
+}
+
+fn required<T: std::str::FromStr<Err = Error>>(text: Option<&str>, pointer: &str) -> Result<T, Error> {
+    let text = text.ok_or_else(|| missing(pointer))?;
+    text.parse().map_err(|error: Error| Error::at(Code::InvalidManifest, pointer, error.detail))
+}
+
+/// One bare schema is the input's; a pair is both. Each must compile.
+fn schemas(schema: Option<&Value>) -> Result<Schemas, Error> {
+    let Some(schema) = schema else { return Ok(Schemas::default()) };
+    let pair = schema
+        .as_object()
+        .filter(|members| !members.is_empty() && members.keys().all(|name| name == "input" || name == "output"));
+    let schemas = match pair {
+        Some(members) => Schemas { input: members.get("input").cloned(), output: members.get("output").cloned() },
+        None => Schemas { input: Some(schema.clone()), output: None },
+    };
+    for (place, part) in [("/schema/input", &schemas.input), ("/schema/output", &schemas.output)] {
+        if let Some(part) = part {
+            Checker::compile(part).map_err(|error| error.below(if pair.is_some() { place } else { "/schema" }))?;
+        }
+    }
+    Ok(schemas)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Result<Checked, Error> {
+        Manifest::parse(text)?.check(Limits::DEFAULT)
+    }
+
+    #[test]
+    fn unknown_fields_are_errors_that_name_the_field() {
+        let error = check(r#"{"name":"a","version":"1.0.0","nmae":1}"#).unwrap_err();
+        assert!(error.code == Code::Malformed && error.detail.contains("nmae"), "{error:?}");
+    }
+
+    #[test]
+    fn each_field_without_effect_is_refused_with_its_place() {
+        let error = check(
+            r#"{"name":"a","version":"1.0.0","reuse":true,"grants":{"network":["https://a.example"],"kv":true}}"#,
+        )
+        .unwrap_err();
+        let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/network", "/grants/kv", "/reuse"]));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_at_its_place() {
+        for (text, place) in [
+            (r#"{"version":"1.0.0"}"#, "/name"),
+            (r#"{"name":"../x","version":"1.0.0"}"#, "/name"),
+            (r#"{"name":"executions","version":"1.0.0"}"#, "/name"),
+            (r#"{"name":"a"}"#, "/version"),
+            (r#"{"name":"a","version":"1.0"}"#, "/version"),
+            (r#"{"name":"a","version":"1.0.0","limits":{"memoryMb":0}}"#, "/limits/memoryMb"),
+            (r#"{"name":"a","version":"1.0.0","schema":{"type":"strin"}}"#, "/schema/type"),
+            (r#"{"name":"a","version":"1.0.0","schema":{"output":{"type":1}}}"#, "/schema/output/type"),
+        ] {
+            let error = check(text).unwrap_err();
+            assert_eq!(error.fields.first().map(|field| field.pointer.as_str()), Some(place), "{text}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn limits_are_cut_to_the_ceiling_of_the_key() {
+        let checked = check(r#"{"name":"a","version":"1.0.0","limits":{"memoryMb":9999,"timeoutMs":5}}"#).unwrap();
+        assert_eq!((checked.limits.memory_mb, checked.limits.timeout_ms), (256, 5));
+    }
+}

@@ -1,0 +1,334 @@
+//! Which skills there are: their manifests, their versions, and how a name becomes one of them.
+
+mod checker;
+mod manifest;
+mod reserved;
+mod upload;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use parking_lot::RwLock;
+use tokio::sync::{Mutex, Notify};
+
+use crate::model::{
+    Caller, Clock, Code, Digest, Error, Key, OwnerId, Scope, Skill, SkillId, SkillName, SkillRef, SkillState,
+    VersionSelector,
+};
+use crate::sandbox::{PrepareRequest, SandboxProvider};
+use crate::store::Store;
+
+pub use self::checker::Checker;
+pub use self::manifest::Manifest;
+pub use self::upload::{Registered, StagedComponent};
+
+/// A skill together with what is worked out from it once.
+#[derive(Debug)]
+pub struct RegisteredSkill {
+    /// The skill.
+    pub skill: Skill,
+    input: OnceLock<Result<Checker, String>>,
+    output: OnceLock<Result<Checker, String>>,
+}
+
+impl RegisteredSkill {
+    fn new(skill: Skill) -> Arc<Self> {
+        Arc::new(Self { skill, input: OnceLock::new(), output: OnceLock::new() })
+    }
+
+    /// What checks arguments, if the skill has an input schema.
+    ///
+    /// # Errors
+    ///
+    /// `internal` if the schema, which was checked at registration, no longer compiles.
+    pub fn input(&self) -> Result<Option<&Checker>, Error> {
+        compiled(self.skill.schema.input.as_ref(), &self.input)
+    }
+
+    /// What checks outputs, if the skill has an output schema.
+    ///
+    /// # Errors
+    ///
+    /// As [`RegisteredSkill::input`].
+    pub fn output(&self) -> Result<Option<&Checker>, Error> {
+        compiled(self.skill.schema.output.as_ref(), &self.output)
+    }
+}
+
+fn compiled<'a>(
+    schema: Option<&serde_json::Value>,
+    cell: &'a OnceLock<Result<Checker, String>>,
+) -> Result<Option<&'a Checker>, Error> {
+    let Some(schema) = schema else { return Ok(None) };
+    let compiled = cell.get_or_init(|| Checker::compile(schema).map_err(|error| error.detail));
+    compiled.as_ref().map(Some).map_err(|error| Error::internal(error.clone()))
+}
+
+/// The skills of this host, all in memory; the store has the same.
+pub struct Registry {
+    store: Store,
+    sandbox: Arc<dyn SandboxProvider>,
+    clock: Clock,
+    /// Where component bytes lie, by digest.
+    blobs: PathBuf,
+    skills: RwLock<Index>,
+    /// Told whenever a skill changes.
+    changed: Notify,
+    /// Held while a component's file and its rows change together.
+    files: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    by_id: HashMap<SkillId, Arc<RegisteredSkill>>,
+    by_name: HashMap<(OwnerId, SkillName), Vec<SkillId>>,
+}
+
+impl Index {
+    fn put(&mut self, skill: Arc<RegisteredSkill>) {
+        let key = (skill.skill.owner.clone(), skill.skill.name.clone());
+        let ids = self.by_name.entry(key).or_default();
+        if !ids.contains(&skill.skill.id) {
+            ids.push(skill.skill.id);
+        }
+        self.by_id.insert(skill.skill.id, skill);
+    }
+
+    fn remove(&mut self, skill: &Skill) {
+        self.by_id.remove(&skill.id);
+        let key = (skill.owner.clone(), skill.name.clone());
+        if let Some(ids) = self.by_name.get_mut(&key) {
+            ids.retain(|id| *id != skill.id);
+            if ids.is_empty() {
+                self.by_name.remove(&key);
+            }
+        }
+    }
+
+    fn versions(&self, owner: &OwnerId, name: &SkillName) -> Vec<Arc<RegisteredSkill>> {
+        let ids = self.by_name.get(&(owner.clone(), name.clone()));
+        ids.into_iter().flatten().filter_map(|id| self.by_id.get(id)).cloned().collect()
+    }
+}
+
+impl Registry {
+    /// Loads all skills. `blobs` is the directory with their components.
+    ///
+    /// # Errors
+    ///
+    /// As the store gives them.
+    pub async fn open(
+        store: Store,
+        sandbox: Arc<dyn SandboxProvider>,
+        clock: Clock,
+        blobs: PathBuf,
+    ) -> Result<Arc<Self>, Error> {
+        let (records, broken) = store.skills().await?;
+        for row in broken {
+            tracing::error!(skill.row = row, "A row of `skills` cannot be read and is left out");
+        }
+        let mut index = Index::default();
+        for record in records.into_iter().filter(|record| !record.deleted) {
+            index.put(RegisteredSkill::new(record.skill));
+        }
+        let registry = Arc::new(Self {
+            store,
+            sandbox,
+            clock,
+            blobs,
+            skills: RwLock::new(index),
+            changed: Notify::new(),
+            files: Mutex::default(),
+        });
+        registry.remove_orphans().await?;
+        registry.prepare_all();
+        Ok(registry)
+    }
+
+    /// The skill that `reference` means for this caller, own before global.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, also for what this key may not see.
+    pub fn resolve(&self, caller: &Caller, reference: &SkillRef) -> Result<Arc<RegisteredSkill>, Error> {
+        let key = &caller.key;
+        let found = match reference {
+            SkillRef::Id(id) => {
+                let skill = self.skills.read().by_id.get(id).cloned();
+                skill.filter(|skill| may_read(key, &skill.skill.owner))
+            }
+            SkillRef::Name { name, version, function } => {
+                let known = function.as_deref().is_none_or(|function| function == "run");
+                let system = OwnerId::system();
+                let owners = [&key.owner, &system];
+                known.then(|| owners.iter().find_map(|owner| self.pick(owner, name, version))).flatten()
+            }
+        };
+        found.filter(|skill| key.may_see(&skill.skill.name)).ok_or_else(|| Error::not_found("skill"))
+    }
+
+    fn pick(&self, owner: &OwnerId, name: &SkillName, version: &VersionSelector) -> Option<Arc<RegisteredSkill>> {
+        let versions = self.skills.read().versions(owner, name);
+        let highest = |fits: &dyn Fn(&semver::Version) -> bool| {
+            let fitting = versions.iter().filter(|skill| fits(&skill.skill.version));
+            fitting.max_by(|a, b| a.skill.version.cmp(&b.skill.version)).cloned()
+        };
+        match version {
+            VersionSelector::Exact(exact) => highest(&|version| version == exact),
+            VersionSelector::Range(range) => highest(&|version| range.matches(version)),
+            VersionSelector::Latest => highest(&|version| version.pre.is_empty()).or_else(|| highest(&|_| true)),
+            VersionSelector::Alias(_) => None,
+        }
+    }
+
+    /// Every skill this caller may see, own ones hiding global ones of the same `name@version`.
+    pub fn list(&self, caller: &Caller) -> Vec<Arc<RegisteredSkill>> {
+        let key = &caller.key;
+        let index = self.skills.read();
+        let mut found: Vec<_> = index
+            .by_id
+            .values()
+            .filter(|skill| may_read(key, &skill.skill.owner) && key.may_see(&skill.skill.name))
+            .cloned()
+            .collect();
+        drop(index);
+        found.sort_by(|a, b| {
+            let rank = |skill: &Skill| (skill.name.clone(), skill.version.clone(), skill.owner != key.owner);
+            rank(&a.skill).cmp(&rank(&b.skill))
+        });
+        if !key.is_admin() {
+            found.dedup_by(|b, a| a.skill.name == b.skill.name && a.skill.version == b.skill.version);
+        }
+        found
+    }
+
+    /// Waits until a skill that is being compiled can run, or `deadline` comes.
+    ///
+    /// # Errors
+    ///
+    /// `compiling` at the deadline; and why it may not run at all.
+    pub async fn runnable(
+        &self,
+        mut skill: Arc<RegisteredSkill>,
+        deadline: Instant,
+    ) -> Result<Arc<RegisteredSkill>, Error> {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(current) = self.skills.read().by_id.get(&skill.skill.id) {
+                skill = Arc::clone(current);
+            }
+            skill.skill.require_runnable()?;
+            if skill.skill.state == SkillState::Ready {
+                return Ok(skill);
+            }
+            if tokio::time::timeout_at(deadline.into(), changed).await.is_err() {
+                let detail = format!("{} is still being compiled", skill.skill.address());
+                return Err(Error::new(Code::Compiling, detail).retry_after(5));
+            }
+        }
+    }
+
+    /// Sets whether a skill may run.
+    ///
+    /// # Errors
+    ///
+    /// `not_found` or `forbidden` if it is not this caller's; and as the store gives them.
+    pub async fn change(
+        &self,
+        caller: &Caller,
+        reference: &SkillRef,
+        change: impl FnOnce(&mut Skill),
+    ) -> Result<Arc<RegisteredSkill>, Error> {
+        let found = self.resolve(caller, reference)?;
+        require_own(&caller.key, &found.skill.owner)?;
+        let mut skill = found.skill.clone();
+        change(&mut skill);
+        skill.updated_at = self.clock.now_ms();
+        self.replace(skill).await
+    }
+
+    async fn replace(&self, skill: Skill) -> Result<Arc<RegisteredSkill>, Error> {
+        self.store.update_skill(skill.clone()).await?;
+        let skill = RegisteredSkill::new(skill);
+        self.skills.write().put(Arc::clone(&skill));
+        self.changed.notify_waiters();
+        Ok(skill)
+    }
+
+    /// Deletes a version; only an id or an exact version will do.
+    ///
+    /// # Errors
+    ///
+    /// `malformed` for a range; `not_found` or `forbidden` if it is not this caller's.
+    pub async fn delete(&self, caller: &Caller, reference: &SkillRef) -> Result<(), Error> {
+        if let SkillRef::Name { version, .. } = reference
+            && !matches!(version, VersionSelector::Exact(_))
+        {
+            return Err(Error::new(Code::Malformed, "delete takes an id or an exact `name@version`"));
+        }
+        let found = self.resolve(caller, reference)?;
+        require_own(&caller.key, &found.skill.owner)?;
+        let digest = found.skill.handler.digest();
+        let _files = self.files.lock().await;
+        let gone = self.store.delete_skill(found.skill.id, digest, self.clock.now_ms()).await?;
+        self.skills.write().remove(&found.skill);
+        self.changed.notify_waiters();
+        if gone {
+            self.sandbox.forget(digest);
+            let _ = tokio::fs::remove_file(self.blob(digest)).await;
+        }
+        Ok(())
+    }
+
+    /// The file with a component's bytes.
+    fn blob(&self, digest: Digest) -> PathBuf {
+        self.blobs.join(digest.hex())
+    }
+
+    /// Removes component files that no row knows: a crash came between file and row.
+    async fn remove_orphans(&self) -> Result<(), Error> {
+        let known: Vec<String> = self.store.components().await?.iter().map(Digest::hex).collect();
+        let mut files = tokio::fs::read_dir(&self.blobs).await.map_err(Error::internal)?;
+        while let Some(file) = files.next_entry().await.map_err(Error::internal)? {
+            if file.file_name().to_str().is_none_or(|name| !known.iter().any(|hex| hex == name)) {
+                tokio::fs::remove_file(file.path()).await.map_err(Error::internal)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes ready in the background what is not, or no longer: code of another engine.
+    fn prepare_all(self: &Arc<Self>) {
+        let skills: Vec<_> = self.skills.read().by_id.values().cloned().collect();
+        for registered in skills {
+            let skill = &registered.skill;
+            if skill.state == SkillState::Failed {
+                continue;
+            }
+            let digest = skill.handler.digest();
+            let bytes = std::fs::metadata(self.blob(digest)).map_or(0, |file| file.len());
+            let request = PrepareRequest { owner: skill.owner.clone(), digest, file: self.blob(digest), bytes };
+            match self.sandbox.prepare(request) {
+                Ok(preparing) => {
+                    tokio::spawn(Arc::clone(self).finish_preparing(skill.clone(), preparing));
+                }
+                Err(error) => tracing::error!(skill.id = %skill.id, "A skill cannot be made ready: {error}"),
+            }
+        }
+    }
+}
+
+/// Whether a key may see what `owner` has.
+fn may_read(key: &Key, owner: &OwnerId) -> bool {
+    key.is_admin() || *owner == key.owner || owner.is_system()
+}
+
+/// Refuses unless a key may change what `owner` has.
+fn require_own(key: &Key, owner: &OwnerId) -> Result<(), Error> {
+    if key.has(Scope::Admin) || *owner == key.owner {
+        return Ok(());
+    }
+    Err(Error::new(Code::Forbidden, "only an admin key may change a global skill"))
+}

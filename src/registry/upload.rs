@@ -1,0 +1,257 @@
+//! From uploaded bytes to a registered skill.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::files;
+use crate::model::{Caller, Code, Digest, Error, Handler, Mode, OwnerId, Scope, Skill, SkillId, SkillState};
+use crate::sandbox::{Inspection, PrepareRequest, Preparing};
+use crate::store::{ComponentRecord, SkillRecord};
+
+use super::manifest::{Checked, Manifest};
+use super::{RegisteredSkill, Registry};
+
+/// How long an upload waits for its component to be compiled before it answers without.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an upload waits for the first look into its component.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// A component's bytes in a temporary file, synced; removed when dropped.
+#[derive(Debug)]
+pub struct StagedComponent {
+    /// The file.
+    pub file: PathBuf,
+    /// SHA-256 of its bytes.
+    pub digest: Digest,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Drop for StagedComponent {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
+/// What registering came to.
+#[derive(Debug)]
+pub enum Registered {
+    /// It is new, or back again.
+    Created(Arc<RegisteredSkill>),
+    /// It was there already, the same.
+    Unchanged(Arc<RegisteredSkill>),
+}
+
+impl Registered {
+    /// The skill.
+    pub fn skill(&self) -> &Arc<RegisteredSkill> {
+        match self {
+            Self::Created(skill) | Self::Unchanged(skill) => skill,
+        }
+    }
+}
+
+impl Registry {
+    /// Registers a component that was uploaded just now.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with manifest or component; `conflict` if the version exists and is
+    /// different; `forbidden` for another owner; `overloaded` if too much is being compiled.
+    pub async fn register(
+        self: &Arc<Self>,
+        caller: &Caller,
+        manifest: Manifest,
+        component: StagedComponent,
+        respond_async: bool,
+    ) -> Result<Registered, Error> {
+        caller.key.require(Scope::SkillsWrite)?;
+        let owner = owner_for(caller, &manifest)?;
+        if let Some(digest) = manifest.component()?
+            && digest != component.digest
+        {
+            let detail = format!("the uploaded component has the digest {}", component.digest);
+            return Err(Error::at(Code::DigestMismatch, "/handler", detail));
+        }
+        let record = ComponentRecord { digest: component.digest, bytes: component.bytes };
+        let mut preparing = self.sandbox.prepare(prepare_request(&owner, record, &component.file))?;
+        let inspection = look(&mut preparing).await?;
+        let skill = self.draft(caller, owner, manifest, inspection, record.digest)?;
+        let patience = if respond_async { Duration::ZERO } else { PATIENCE };
+        let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
+            Ok(answer) => {
+                answer.map_err(Error::internal)??;
+                self.sandbox.check(record.digest)?;
+                SkillState::Ready
+            }
+            Err(_) => SkillState::Compiling,
+        };
+        let skill = Skill { state, ..skill };
+        let registered = self.keep(skill, record, Some(&component.file)).await?;
+        if state == SkillState::Compiling {
+            tokio::spawn(Arc::clone(self).finish_preparing(registered.skill().skill.clone(), preparing));
+        }
+        Ok(registered)
+    }
+
+    /// Registers a skill by manifest alone: its handler names a component this owner uploaded before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::register`]; `unknown_component` if this owner did not upload it.
+    pub async fn register_manifest(self: &Arc<Self>, caller: &Caller, manifest: Manifest) -> Result<Registered, Error> {
+        caller.key.require(Scope::SkillsWrite)?;
+        let owner = owner_for(caller, &manifest)?;
+        let unknown = "this owner has uploaded no component with that digest; upload it with POST /api/skills";
+        let unknown = || Error::at(Code::UnknownComponent, "/handler", unknown);
+        let digest = manifest.component()?.ok_or_else(unknown)?;
+        let record = self.store.owned_component(owner.clone(), digest).await?.ok_or_else(unknown)?;
+        let mut preparing = self.sandbox.prepare(prepare_request(&owner, record, &self.blob(digest)))?;
+        let inspection = look(&mut preparing).await?;
+        (&mut preparing.ready).await.map_err(Error::internal)??;
+        self.sandbox.check(digest)?;
+        let skill = self.draft(caller, owner, manifest, inspection, digest)?;
+        self.keep(skill, record, None).await
+    }
+
+    /// The skill that manifest and component make together.
+    fn draft(
+        &self,
+        caller: &Caller,
+        owner: OwnerId,
+        mut manifest: Manifest,
+        inspection: Inspection,
+        digest: Digest,
+    ) -> Result<Skill, Error> {
+        let from_component = |name: Option<String>| name.filter(|name| name.parse::<crate::model::SkillName>().is_ok());
+        manifest.name = manifest.name.or_else(|| from_component(inspection.name));
+        manifest.version = manifest.version.or(inspection.version);
+        manifest.description = manifest.description.or(inspection.description);
+        let ceiling = caller.key.max_limits();
+        let Checked { name, version, description, schema, limits, digest: manifest_digest } =
+            manifest.check(ceiling)?;
+        let mut functions = inspection.functions;
+        for function in &mut functions {
+            function.schema = schema.clone();
+            function.description.clone_from(&description);
+        }
+        let now = self.clock.now_ms();
+        let mut warnings = inspection.warnings;
+        if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
+            let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
+            warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
+        }
+        Ok(Skill {
+            id: SkillId::generate(),
+            owner,
+            name,
+            version,
+            description,
+            handler: Handler::Wasm { digest },
+            schema,
+            enabled: manifest.enabled.unwrap_or(true),
+            mode: manifest.mode.unwrap_or(Mode::On),
+            tags: manifest.tags,
+            source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
+            grants: manifest.grants,
+            limits,
+            frozen_limits: ceiling,
+            functions,
+            imports: inspection.imports,
+            warnings,
+            state: SkillState::Ready,
+            problem: None,
+            registered_by: caller.key.id.clone(),
+            manifest_digest,
+            created_at: now,
+            updated_at: now,
+        })
+    }
+
+    /// Moves the bytes to their place and writes the rows, in this order: a crash in between
+    /// leaves a file without a row, which the next start removes.
+    async fn keep(&self, skill: Skill, record: ComponentRecord, file: Option<&Path>) -> Result<Registered, Error> {
+        let _files = self.files.lock().await;
+        if let Some(file) = file {
+            let (from, to, blobs) = (file.to_owned(), self.blob(record.digest), self.blobs.clone());
+            let moved = tokio::task::spawn_blocking(move || {
+                std::fs::rename(from, to)?;
+                files::sync_directory(&blobs)
+            });
+            moved.await.map_err(Error::internal)?.map_err(Error::internal)?;
+        }
+        let existing = self.store.insert_skill(skill.clone(), record).await?;
+        match existing {
+            None => Ok(Registered::Created(self.add(skill))),
+            Some(existing) => self.meet(skill, existing, record).await,
+        }
+    }
+
+    fn add(&self, skill: Skill) -> Arc<RegisteredSkill> {
+        let skill = RegisteredSkill::new(skill);
+        self.skills.write().put(Arc::clone(&skill));
+        self.changed.notify_waiters();
+        skill
+    }
+
+    /// The version exists, or existed: the same again is fine, something else is not.
+    async fn meet(&self, skill: Skill, existing: SkillRecord, record: ComponentRecord) -> Result<Registered, Error> {
+        let old = existing.skill;
+        if old.handler != skill.handler || old.manifest_digest != skill.manifest_digest {
+            let detail = format!("{} exists with other content; publish another version", old.address());
+            return Err(Error::new(Code::Conflict, detail));
+        }
+        if !existing.deleted {
+            let current = self.skills.read().by_id.get(&old.id).cloned();
+            return Ok(Registered::Unchanged(current.unwrap_or_else(|| RegisteredSkill::new(old))));
+        }
+        let restored = Skill { id: old.id, created_at: old.created_at, ..skill };
+        self.store.restore_skill(restored.clone(), record).await?;
+        Ok(Registered::Created(self.add(restored)))
+    }
+
+    /// Writes down how the compiling of a registered skill went.
+    pub(super) async fn finish_preparing(self: Arc<Self>, skill: Skill, preparing: Preparing) {
+        let result = match preparing.ready.await {
+            Ok(result) => result.and_then(|()| self.sandbox.check(skill.handler.digest())),
+            // The host is going down; the next one tries again.
+            Err(_) => return,
+        };
+        let (state, problem) = match result {
+            Ok(()) => (SkillState::Ready, None),
+            Err(error) => (SkillState::Failed, Some(error.detail)),
+        };
+        let current = self.skills.read().by_id.get(&skill.id).cloned();
+        let Some(current) = current else { return };
+        if current.skill.state == state && current.skill.problem == problem {
+            return;
+        }
+        let updated = Skill { state, problem, updated_at: self.clock.now_ms(), ..current.skill.clone() };
+        if let Err(error) = self.replace(updated).await {
+            tracing::error!(skill.id = %skill.id, "The state of a skill could not be written: {error:?}");
+        }
+    }
+}
+
+fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> PrepareRequest {
+    PrepareRequest { owner: owner.clone(), digest: record.digest, file: file.to_owned(), bytes: record.bytes }
+}
+
+async fn look(preparing: &mut Preparing) -> Result<Inspection, Error> {
+    let answer = tokio::time::timeout(LOOK, &mut preparing.inspected)
+        .await
+        .map_err(|_| Error::new(Code::Overloaded, "too much is being compiled; try again later").retry_after(30))?;
+    answer.map_err(|_| Error::new(Code::Unavailable, "the host is shutting down"))?
+}
+
+/// For whom a manifest is registered.
+fn owner_for(caller: &Caller, manifest: &Manifest) -> Result<OwnerId, Error> {
+    match &manifest.owner {
+        Some(owner) if owner != caller.owner() && !caller.key.is_admin() => {
+            Err(Error::at(Code::Forbidden, "/owner", "only an admin key may register for another owner"))
+        }
+        Some(owner) => Ok(owner.clone()),
+        None => Ok(caller.owner().clone()),
+    }
+}

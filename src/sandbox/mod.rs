@@ -1,0 +1,145 @@
+//! Where untrusted code runs.
+//!
+//! A [`SandboxProvider`] makes a component ready and runs it under limits. Registry and
+//! executor see only this door; which engine stands behind it is its own affair.
+
+mod wasm;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
+
+pub use self::wasm::{CompileSettings, WasmSandbox, WasmSettings, compile_worker_main};
+
+/// A future that a provider gives.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Something uploaded that is to be made ready to run.
+#[derive(Clone, Debug)]
+pub struct PrepareRequest {
+    /// On whose behalf; owners wait in turn.
+    pub owner: OwnerId,
+    /// SHA-256 of its bytes.
+    pub digest: Digest,
+    /// The file with its bytes.
+    pub file: PathBuf,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// What a look into a component tells.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Inspection {
+    /// Name from its metadata.
+    pub name: Option<String>,
+    /// Version from its metadata.
+    pub version: Option<String>,
+    /// Description from its metadata.
+    pub description: Option<String>,
+    /// Its callables.
+    pub functions: Vec<Function>,
+    /// What it imports.
+    pub imports: Vec<String>,
+    /// Memory it needs to start, in bytes.
+    pub minimum_memory_bytes: u64,
+    /// What its author should know.
+    pub warnings: Vec<String>,
+}
+
+/// Work on making something ready. Dropping the receivers does not stop it.
+#[derive(Debug)]
+pub struct Preparing {
+    /// Answers first: what is in it, or why it cannot run here.
+    pub inspected: oneshot::Receiver<Result<Inspection, Error>>,
+    /// Answers last: that it can run, or why not.
+    pub ready: oneshot::Receiver<Result<(), Error>>,
+}
+
+/// What a guest may ask about the run it is in.
+#[derive(Clone, Debug)]
+pub struct RunContext {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The skill as `name@version`.
+    pub skill: String,
+    /// SHA-256 of the owner's id in hex.
+    pub owner_hash: String,
+    /// The caller's session.
+    pub session: Option<String>,
+    /// Which attempt, from 1.
+    pub attempt: u32,
+    /// When the run is ended, in milliseconds since the Unix epoch.
+    pub deadline_ms: i64,
+}
+
+/// One attempt to run one function.
+#[derive(Clone, Debug)]
+pub struct SandboxCall {
+    /// The component.
+    pub digest: Digest,
+    /// The function.
+    pub function: String,
+    /// The arguments as JSON text.
+    pub args: String,
+    /// What it may use up.
+    pub limits: Limits,
+    /// When it is ended.
+    pub deadline: Instant,
+    /// What it may know.
+    pub context: Arc<RunContext>,
+}
+
+/// How an attempt ended, by itself or by a limit.
+#[derive(Debug)]
+pub struct SandboxReply {
+    /// The output, or why there is none.
+    pub outcome: Result<Box<RawValue>, RunError>,
+    /// What it printed.
+    pub streams: Streams,
+    /// Exit code, where it called exit.
+    pub exit_code: Option<i32>,
+    /// What it used.
+    pub usage: Usage,
+    /// What it was not given.
+    pub denials: Vec<Denial>,
+}
+
+/// A place where untrusted code runs.
+pub trait SandboxProvider: Send + Sync {
+    /// Short name for logs and metrics, e.g. `wasm`.
+    fn name(&self) -> &'static str;
+
+    /// Starts to make something ready; also after a restart, when it costs little.
+    ///
+    /// # Errors
+    ///
+    /// `overloaded` if too much waits already. What is wrong with the component itself
+    /// comes through the [`Preparing`].
+    fn prepare(&self, request: PrepareRequest) -> Result<Preparing, Error>;
+
+    /// Loads what was prepared, so that a fault in it shows now and not at its first run.
+    ///
+    /// # Errors
+    ///
+    /// `compiling` if it is not ready, `invalid_component` if it does not fit this host.
+    fn check(&self, digest: Digest) -> Result<(), Error>;
+
+    /// Runs one function to its end, or to a limit. Dropping the future stops the guest.
+    ///
+    /// # Errors
+    ///
+    /// `unavailable` if the guest could not be started at all, `internal` for a bug. A
+    /// guest that fails, or breaks a limit, is an `Ok` whose outcome says so.
+    fn run(&self, call: SandboxCall) -> BoxFuture<'_, Result<SandboxReply, Error>>;
+
+    /// Forgets a component that no skill needs any more.
+    fn forget(&self, digest: Digest);
+}

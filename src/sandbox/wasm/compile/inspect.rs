@@ -1,0 +1,238 @@
+//! A look into a component: may it run here, and what is in it?
+//!
+//! Reads types only; nothing is compiled. Runs inside the worker, since it reads strangers' bytes.
+
+use semver::{Version, VersionReq};
+use wasmparser::component_types::{ComponentDefinedType, ComponentEntityType, ComponentFuncTypeId, ComponentValType};
+use wasmparser::types::{Types, TypesRef};
+use wasmparser::{ComponentTypeRef, Encoding, Parser, Payload, PrimitiveValType, Validator, WasmFeatures};
+
+use crate::model::{Function, Schemas, plain};
+use crate::sandbox::Inspection;
+
+/// Name of the function that a skill exports.
+pub(in crate::sandbox::wasm) const RUN: &str = "run";
+
+/// Longest text taken from a component's metadata, in bytes.
+const MAX_TEXT: usize = 1024;
+/// Most imports that are listed.
+const MAX_IMPORTS: usize = 1000;
+
+/// What every guest may import, with the versions that fit.
+const OFFERED: &[(&str, &str, &[&str])] = &[
+    (
+        "wasi:cli",
+        "^0.2",
+        &[
+            "environment",
+            "exit",
+            "stdin",
+            "stdout",
+            "stderr",
+            "terminal-input",
+            "terminal-output",
+            "terminal-stdin",
+            "terminal-stdout",
+            "terminal-stderr",
+        ],
+    ),
+    ("wasi:io", "^0.2", &["error", "poll", "streams"]),
+    ("wasi:clocks", "^0.2", &["monotonic-clock", "wall-clock"]),
+    ("wasi:random", "^0.2", &["random", "insecure", "insecure-seed"]),
+    ("wasi:filesystem", "^0.2", &["types", "preopens"]),
+    (
+        "wasi:sockets",
+        "^0.2",
+        &["network", "instance-network", "tcp", "tcp-create-socket", "udp", "udp-create-socket", "ip-name-lookup"],
+    ),
+    ("wasi:http", "^0.2", &["types", "outgoing-handler"]),
+    ("skillvisor:skill", "^0.1", &["types", "context", "progress"]),
+];
+
+/// What was seen while walking through the bytes.
+#[derive(Default)]
+struct Seen {
+    imports: Vec<String>,
+    exports: Vec<String>,
+    memory_bytes: u64,
+}
+
+/// Looks into `bytes`.
+///
+/// # Errors
+///
+/// Why it cannot run here, in a sentence for the uploader.
+pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
+    if !bytes.starts_with(b"\0asm") {
+        return Err("it is not WebAssembly: the first four bytes are not \\0asm".into());
+    }
+    let seen = walk(bytes)?;
+    let types = Validator::new_with_features(features())
+        .validate_all(bytes)
+        .map_err(|error| format!("it is not a valid component: {}", plain(&error.to_string(), MAX_TEXT)))?;
+    let unknown: Vec<_> = seen.imports.iter().filter(|name| !is_offered(name)).cloned().collect();
+    if !unknown.is_empty() {
+        return Err(format!("it imports what this host does not have: {}", unknown.join(", ")));
+    }
+    require_run(&types, &seen.exports)?;
+    Ok(describe(bytes, seen))
+}
+
+/// The proposals that are on: what the engine's settings say, minus threads and 64-bit memories.
+fn features() -> WasmFeatures {
+    WasmFeatures::default() - WasmFeatures::THREADS - WasmFeatures::MEMORY64 - WasmFeatures::CUSTOM_PAGE_SIZES
+}
+
+/// Reads the outer layer: what it is, and the names it imports and exports.
+fn walk(bytes: &[u8]) -> Result<Seen, String> {
+    let mut seen = Seen::default();
+    let mut depth = 0_u32;
+    for payload in Parser::new(0).parse_all(bytes) {
+        let payload = payload.map_err(|error| format!("it cannot be read: {}", plain(&error.to_string(), MAX_TEXT)))?;
+        match payload {
+            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(core_module()),
+            Payload::Version { .. } => depth += 1,
+            Payload::End(_) => depth -= 1,
+            Payload::ComponentImportSection(section) if depth == 1 => {
+                for import in section.into_iter().take(MAX_IMPORTS) {
+                    let import = import.map_err(|error| error.to_string())?;
+                    // A type that is imported names what an interface brings; it asks for nothing.
+                    if !matches!(import.ty, ComponentTypeRef::Type(_)) {
+                        seen.imports.push(plain(import.name.name, MAX_TEXT));
+                    }
+                }
+            }
+            Payload::ComponentExportSection(section) if depth == 1 => {
+                for export in section.into_iter().take(MAX_IMPORTS) {
+                    let export = export.map_err(|error| error.to_string())?;
+                    seen.exports.push(plain(export.name.name, MAX_TEXT));
+                }
+            }
+            Payload::MemorySection(section) => {
+                for memory in section {
+                    let memory = memory.map_err(|error| error.to_string())?;
+                    seen.memory_bytes = seen.memory_bytes.saturating_add(memory.initial.saturating_mul(65_536));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(seen)
+}
+
+fn core_module() -> String {
+    "it is a core module, not a component; build it for wasm32-wasip2, or wrap it with `wasm-tools component new`"
+        .into()
+}
+
+/// Whether the host has an interface of this name, in a version that fits.
+fn is_offered(import: &str) -> bool {
+    let (path, version) = import.split_once('@').unwrap_or((import, ""));
+    let Some((package, interface)) = path.split_once('/') else { return false };
+    OFFERED.iter().any(|(name, range, interfaces)| {
+        let fits = || Some(VersionReq::parse(range).ok()?.matches(&Version::parse(version).ok()?));
+        *name == package && interfaces.contains(&interface) && fits() == Some(true)
+    })
+}
+
+/// Refuses unless it exports `run: func(args: string) -> result<string, skill-error>`.
+fn require_run(types: &Types, exports: &[String]) -> Result<(), String> {
+    let types = types.as_ref();
+    let found = match types.component_item_for_export(RUN).map(|item| item.ty) {
+        Some(ComponentEntityType::Func(id)) => is_run(types, id),
+        _ => false,
+    };
+    if found {
+        return Ok(());
+    }
+    let exported = if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") };
+    Err(format!(
+        "it does not export `run: func(args: string) -> result<string, skill-error>` of the world \
+         skillvisor:skill/skill; it exports {exported}"
+    ))
+}
+
+fn is_run(types: TypesRef<'_>, id: ComponentFuncTypeId) -> bool {
+    let function = &types[id];
+    let [(_, argument)] = &*function.params else { return false };
+    let Some(ComponentValType::Type(result)) = &function.result else { return false };
+    let ComponentDefinedType::Result { ok: Some(ok), err: Some(ComponentValType::Type(error)), .. } = &types[*result]
+    else {
+        return false;
+    };
+    let ComponentDefinedType::Record(error) = &types[*error] else { return false };
+    let fields = error.fields.iter().map(|(name, kind)| (name.as_str(), is_string(types, kind)));
+    !function.async_
+        && is_string(types, argument)
+        && is_string(types, ok)
+        && fields.eq([("code", true), ("message", true)])
+}
+
+fn is_string(types: TypesRef<'_>, kind: &ComponentValType) -> bool {
+    let string = PrimitiveValType::String;
+    match kind {
+        ComponentValType::Primitive(kind) => *kind == string,
+        ComponentValType::Type(id) => {
+            matches!(&types[*id], ComponentDefinedType::Primitive(kind) if *kind == string)
+        }
+    }
+}
+
+fn describe(bytes: &[u8], seen: Seen) -> Inspection {
+    let metadata = wasm_metadata::Payload::from_binary(bytes).ok();
+    let metadata = metadata.as_ref().map(wasm_metadata::Payload::metadata);
+    let text = |value: Option<String>| value.map(|value| plain(&value, MAX_TEXT));
+    let description = text(metadata.and_then(|m| m.description.as_ref()).map(ToString::to_string));
+    Inspection {
+        name: text(metadata.and_then(|m| m.name.clone())),
+        version: text(metadata.and_then(|m| m.version.as_ref()).map(ToString::to_string)),
+        functions: vec![Function {
+            name: RUN.into(),
+            description: description.clone().unwrap_or_default(),
+            schema: Schemas::default(),
+            callable: true,
+            reason: None,
+        }],
+        description,
+        imports: seen.imports,
+        minimum_memory_bytes: seen.memory_bytes,
+        warnings: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(text: &str) -> Result<Inspection, String> {
+        inspect(&wat::parse_str(text).unwrap())
+    }
+
+    #[test]
+    fn what_is_no_component_is_named_for_what_it_is() {
+        assert!(inspect(b"").unwrap_err().contains("not WebAssembly"));
+        assert!(inspect(b"\0asm\x0d\0\x01").unwrap_err().contains("cannot be read"));
+        assert!(look("(module)").unwrap_err().contains("core module"));
+        assert!(look("(component)").unwrap_err().contains("it exports nothing"));
+    }
+
+    #[test]
+    fn unknown_imports_are_all_named() {
+        let error = look(
+            r#"(component (import "a:b/c@1.0.0" (instance)) (import "wasi:io/poll@0.2.3" (instance))
+               (import "wasi:io/poll@0.3.0" (instance)) (import "d" (func)))"#,
+        )
+        .unwrap_err();
+        assert!(error.ends_with("a:b/c@1.0.0, wasi:io/poll@0.3.0, d"), "{error}");
+    }
+
+    #[test]
+    fn a_run_of_another_type_is_not_taken_for_ours() {
+        let error = look(
+            r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+               (func (export "run") (canon lift (core func $i "f"))))"#,
+        )
+        .unwrap_err();
+        assert!(error.contains("it exports run"), "{error}");
+    }
+}

@@ -1,0 +1,211 @@
+//! Compiling, in processes of their own that can be killed.
+//!
+//! A compiler fed by strangers can be made to eat all memory or to run for hours. So each
+//! component is looked into and compiled by a child with limits on memory and time; a host
+//! that loses one has lost nothing.
+
+mod inspect;
+mod protocol;
+mod queue;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::model::{Code, Error};
+use crate::sandbox::{Inspection, PrepareRequest, Preparing};
+
+use self::protocol::Message;
+use self::queue::{Job, Queue};
+
+pub(super) use self::inspect::RUN;
+pub(super) use self::worker::reason;
+
+pub use self::worker::compile_worker_main;
+
+/// How components are compiled.
+#[derive(Clone, Debug)]
+pub struct CompileSettings {
+    /// The program that is run as `PROGRAM compile-worker …`; it must call [`compile_worker_main`].
+    pub program: PathBuf,
+    /// Address space of one worker, in MiB.
+    pub memory_mb: u64,
+    /// Wall-clock time of one worker.
+    pub timeout: Duration,
+    /// Workers at a time.
+    pub workers: usize,
+}
+
+/// Most bytes that a worker may say.
+const MAX_REPORT: u64 = 4 << 20;
+
+/// The queue of components that are to be compiled, and those who work on it.
+#[derive(Debug)]
+pub(super) struct Compiler {
+    queue: Arc<Queue>,
+}
+
+impl Compiler {
+    /// Starts as many workers' keepers as the settings say. `cache` is where code goes;
+    /// `hash` names the engine it is for; `temporary` must be on the same file system.
+    pub(super) fn start(settings: CompileSettings, cache: &Path, hash: &str, temporary: &Path) -> Self {
+        let queue = Arc::new(Queue::default());
+        for _ in 0..settings.workers.max(1) {
+            let keeper = Keeper {
+                queue: Arc::clone(&queue),
+                settings: settings.clone(),
+                cache: cache.to_owned(),
+                hash: hash.to_owned(),
+                temporary: temporary.to_owned(),
+            };
+            tokio::spawn(keeper.keep());
+        }
+        Self { queue }
+    }
+
+    /// Lines a component up.
+    ///
+    /// # Errors
+    ///
+    /// `overloaded` if too many wait.
+    pub(super) fn submit(&self, request: PrepareRequest) -> Result<Preparing, Error> {
+        let (job, preparing) = Job::new(request);
+        self.queue.push(job)?;
+        Ok(preparing)
+    }
+}
+
+impl Drop for Compiler {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+/// Takes jobs from the queue, one after another, and has a worker do each.
+struct Keeper {
+    queue: Arc<Queue>,
+    settings: CompileSettings,
+    cache: PathBuf,
+    hash: String,
+    temporary: PathBuf,
+}
+
+impl Keeper {
+    async fn keep(self) {
+        while let Some(mut running) = self.queue.pop().await {
+            let output = self.temporary.join(format!("{}.cwasm", uuid::Uuid::now_v7()));
+            let result = match running.job() {
+                Some(job) => self.compile(job, &output).await,
+                None => Ok(()),
+            };
+            // Gone already if all went well.
+            let _ = tokio::fs::remove_file(&output).await;
+            running.finish(result);
+        }
+    }
+
+    async fn compile(&self, job: &mut Job, output: &Path) -> Result<(), Error> {
+        let mut child = self.spawn(job, output)?;
+        let pid = child.id().unwrap_or_default();
+        tracing::info!(worker.pid = pid, component.digest = %job.request.digest, "Compile worker {pid} started");
+        let work = tokio::time::timeout(self.settings.timeout, self.follow(job, &mut child));
+        let inspection = match work.await {
+            Ok(result) => result?,
+            Err(_) => {
+                let _ = child.kill().await;
+                tracing::warn!(worker.pid = pid, "Compile worker {pid} was killed at its time limit");
+                return Err(self.too_slow());
+            }
+        };
+        self.keep_code(job, &inspection, output).await.map_err(Error::internal)
+    }
+
+    fn spawn(&self, job: &Job, output: &Path) -> Result<Child, Error> {
+        Command::new(&self.settings.program)
+            .arg("compile-worker")
+            .arg(&job.request.file)
+            .arg(output)
+            .arg(&self.hash)
+            .arg(self.settings.memory_mb.to_string())
+            .arg(self.settings.timeout.as_secs().max(1).to_string())
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| {
+                let detail = "the compile worker could not be started";
+                Error { source: Some(error.into()), ..Error::new(Code::Unavailable, detail) }
+            })
+    }
+
+    /// Reads what the worker says, to its end.
+    async fn follow(&self, job: &mut Job, child: &mut Child) -> Result<Inspection, Error> {
+        let stdout = child.stdout.take().ok_or_else(|| Error::internal("the worker has no stdout"))?;
+        let mut lines = BufReader::new(stdout.take(MAX_REPORT)).lines();
+        let mut inspection = None;
+        let mut done = false;
+        while let Some(line) = lines.next_line().await.map_err(Error::internal)? {
+            match serde_json::from_str(&line).map_err(Error::internal)? {
+                Message::Inspected(found) => {
+                    inspection = Some((*found).clone());
+                    job.inspected(Ok(*found));
+                }
+                Message::Compiled => done = true,
+                Message::Failed { detail } => return Err(Error::new(Code::InvalidComponent, detail)),
+            }
+        }
+        let status = child.wait().await.map_err(Error::internal)?;
+        match inspection {
+            Some(inspection) if done && status.success() => Ok(inspection),
+            _ => {
+                tracing::warn!(%status, component.digest = %job.request.digest, "A compile worker died");
+                Err(self.died(status))
+            }
+        }
+    }
+
+    fn died(&self, status: std::process::ExitStatus) -> Error {
+        use std::os::unix::process::ExitStatusExt;
+        let cpu = rustix::process::Signal::XCPU.as_raw();
+        let detail = match status.signal() {
+            Some(signal) if signal == cpu => return self.too_slow(),
+            Some(_) => format!(
+                "compiling it took more than {} MiB of memory (setting compile.memory_mb) or crashed the compiler",
+                self.settings.memory_mb
+            ),
+            None => "the compiler failed on it".to_owned(),
+        };
+        Error::new(Code::InvalidComponent, detail)
+    }
+
+    fn too_slow(&self) -> Error {
+        let detail = format!(
+            "compiling it took more than {} ms (setting compile.timeout_ms)",
+            self.settings.timeout.as_millis()
+        );
+        Error::new(Code::InvalidComponent, detail)
+    }
+
+    /// Moves the code to where it is looked for: whole or not at all, also after a power cut.
+    async fn keep_code(&self, job: &Job, inspection: &Inspection, output: &Path) -> std::io::Result<()> {
+        let name = self.cache.join(job.request.digest.hex());
+        let notes = output.with_extension("json");
+        let text = serde_json::to_vec(inspection)?;
+        let (cache, output) = (self.cache.clone(), output.to_owned());
+        tokio::task::spawn_blocking(move || {
+            crate::files::write_durably(&notes, &text)?;
+            std::fs::rename(&notes, name.with_extension("json"))?;
+            std::fs::rename(&output, name.with_extension("cwasm"))?;
+            crate::files::sync_directory(&cache)
+        })
+        .await?
+    }
+}

@@ -1,0 +1,20 @@
+//! What a compile worker says on its stdout: one JSON message a line.
+
+use serde::{Deserialize, Serialize};
+
+use crate::sandbox::Inspection;
+
+/// One line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Message {
+    /// The component can run here, and this is what is in it.
+    Inspected(Box<Inspection>),
+    /// Its code lies in the output file.
+    Compiled,
+    /// It cannot run here.
+    Failed {
+        /// Why, for the uploader.
+        detail: String,
+    },
+}

@@ -1,0 +1,227 @@
+//! Who is compiled next: owners in turn, and one large component at a time.
+
+use std::collections::{HashMap, VecDeque};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+
+use crate::model::{Code, Error, OwnerId};
+use crate::sandbox::{Inspection, PrepareRequest, Preparing};
+
+/// Components above this many bytes take so much memory to compile that they go one at a time.
+const LARGE: u64 = 4 << 20;
+/// Most components that wait.
+const MAX_WAITING: usize = 2000;
+/// Most components of one owner that wait.
+const MAX_WAITING_PER_OWNER: usize = 500;
+
+/// A component that waits or is being compiled.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) request: PrepareRequest,
+    inspected: Option<oneshot::Sender<Result<Inspection, Error>>>,
+    ready: oneshot::Sender<Result<(), Error>>,
+}
+
+impl Job {
+    /// A job, and what its asker waits on.
+    pub(super) fn new(request: PrepareRequest) -> (Self, Preparing) {
+        let (inspected, inspected_answer) = oneshot::channel();
+        let (ready, ready_answer) = oneshot::channel();
+        let preparing = Preparing { inspected: inspected_answer, ready: ready_answer };
+        (Self { request, inspected: Some(inspected), ready }, preparing)
+    }
+
+    /// Answers the first question; the asker may have left.
+    pub(super) fn inspected(&mut self, result: Result<Inspection, Error>) {
+        if let Some(answer) = self.inspected.take() {
+            let _ = answer.send(result);
+        }
+    }
+
+    /// Answers whatever was not answered yet.
+    pub(super) fn finish(mut self, result: Result<(), Error>) {
+        if let Err(error) = &result {
+            let copy = Error::new(error.code, error.detail.clone());
+            self.inspected(Err(copy));
+        }
+        let _ = self.ready.send(result);
+    }
+
+    fn is_large(&self) -> bool {
+        self.request.bytes > LARGE
+    }
+}
+
+/// The line of waiting jobs.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Jobs of each owner that has any.
+    waiting: HashMap<OwnerId, VecDeque<Job>>,
+    /// The owners of `waiting`, next one first.
+    turns: VecDeque<OwnerId>,
+    count: usize,
+    large_running: bool,
+    closed: bool,
+}
+
+/// A job in work. Gives its place back when dropped.
+#[derive(Debug)]
+pub(super) struct Running<'a> {
+    queue: &'a Queue,
+    job: Option<Job>,
+}
+
+impl Queue {
+    /// Lines a job up.
+    ///
+    /// # Errors
+    ///
+    /// `overloaded` if too many wait.
+    pub(super) fn push(&self, job: Job) -> Result<(), Error> {
+        let owner = job.request.owner.clone();
+        let mut state = self.state.lock();
+        let own = state.waiting.get(&owner).map_or(0, VecDeque::len);
+        if state.closed || state.count >= MAX_WAITING || own >= MAX_WAITING_PER_OWNER {
+            let detail = "too many components wait to be compiled";
+            return Err(Error::new(Code::Overloaded, detail).retry_after(5));
+        }
+        state.count += 1;
+        if own == 0 {
+            state.turns.push_back(owner.clone());
+        }
+        state.waiting.entry(owner).or_default().push_back(job);
+        drop(state);
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// The next job, or nothing once the queue is closed.
+    pub(super) async fn pop(&self) -> Option<Running<'_>> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let mut state = self.state.lock();
+                if state.closed {
+                    return None;
+                }
+                if let Some(job) = state.take() {
+                    return Some(Running { queue: self, job: Some(job) });
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Ends the work: those who wait get no answer.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.waiting.clear();
+        drop(state);
+        self.changed.notify_waiters();
+    }
+}
+
+impl State {
+    /// Takes a job of the first owner in turn that has one which may run now.
+    fn take(&mut self) -> Option<Job> {
+        let place = self.turns.iter().position(|owner| {
+            let first = self.waiting.get(owner).and_then(VecDeque::front);
+            first.is_some_and(|job| !(job.is_large() && self.large_running))
+        })?;
+        let owner = self.turns.remove(place)?;
+        let jobs = self.waiting.get_mut(&owner)?;
+        let job = jobs.pop_front()?;
+        if jobs.is_empty() {
+            self.waiting.remove(&owner);
+        } else {
+            self.turns.push_back(owner);
+        }
+        self.count -= 1;
+        self.large_running |= job.is_large();
+        Some(job)
+    }
+}
+
+impl Running<'_> {
+    /// The job.
+    pub(super) fn job(&mut self) -> Option<&mut Job> {
+        self.job.as_mut()
+    }
+
+    /// Ends the job with this result.
+    pub(super) fn finish(mut self, result: Result<(), Error>) {
+        if let Some(job) = self.job.take() {
+            if job.is_large() {
+                self.queue.state.lock().large_running = false;
+                self.queue.changed.notify_waiters();
+            }
+            job.finish(result);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Digest;
+
+    fn job(owner: &str, bytes: u64) -> Job {
+        let request = PrepareRequest {
+            owner: owner.parse().unwrap(),
+            digest: Digest::of(owner.as_bytes()),
+            file: "/nowhere".into(),
+            bytes,
+        };
+        Job::new(request).0
+    }
+
+    async fn next(queue: &Queue) -> String {
+        let mut running = queue.pop().await.unwrap();
+        let owner = running.job().unwrap().request.owner.to_string();
+        running.finish(Ok(()));
+        owner
+    }
+
+    #[tokio::test]
+    async fn owners_take_turns() {
+        let queue = Queue::default();
+        for owner in ["a", "a", "a", "b"] {
+            queue.push(job(owner, 1)).unwrap();
+        }
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            order.push(next(&queue).await);
+        }
+        assert_eq!(order, ["a", "b", "a", "a"]);
+    }
+
+    #[tokio::test]
+    async fn large_components_go_one_at_a_time_and_let_small_ones_pass() {
+        let queue = Queue::default();
+        queue.push(job("a", LARGE + 1)).unwrap();
+        queue.push(job("b", LARGE + 1)).unwrap();
+        queue.push(job("c", 1)).unwrap();
+        let first = queue.pop().await.unwrap();
+        assert_eq!(next(&queue).await, "c");
+        first.finish(Ok(()));
+        assert_eq!(next(&queue).await, "b");
+    }
+
+    #[test]
+    fn a_full_queue_says_so() {
+        let queue = Queue::default();
+        for _ in 0..MAX_WAITING_PER_OWNER {
+            queue.push(job("a", 1)).unwrap();
+        }
+        assert_eq!(queue.push(job("a", 1)).unwrap_err().code, Code::Overloaded);
+        assert!(queue.push(job("b", 1)).is_ok());
+    }
+}

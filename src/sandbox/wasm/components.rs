@@ -1,0 +1,102 @@
+//! Compiled code: where it lies, and what of it is loaded.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use wasmtime::Engine;
+use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
+
+use crate::files;
+use crate::model::{Code, Digest, Error};
+use crate::sandbox::Inspection;
+
+use super::compile::{RUN, reason};
+use super::state::State;
+
+/// A component that can be instantiated at once.
+pub(super) struct Loaded {
+    pub(super) instance: InstancePre<State>,
+    pub(super) run: ComponentExportIndex,
+}
+
+/// The compiled components of one engine configuration.
+pub(super) struct Components {
+    engine: Engine,
+    linker: Linker<State>,
+    directory: PathBuf,
+    loaded: Mutex<HashMap<Digest, Arc<Loaded>>>,
+}
+
+impl Components {
+    /// Opens the directory with the code for this engine, which nobody else may write.
+    ///
+    /// # Errors
+    ///
+    /// `unavailable` if somebody else could put code there.
+    pub(super) fn open(engine: Engine, linker: Linker<State>, directory: PathBuf) -> Result<Self, Error> {
+        files::create_private_directory(&directory).map_err(Error::internal)?;
+        if let Some(why) = files::foreign_writers(&directory).map_err(Error::internal)? {
+            return Err(Error::new(Code::Unavailable, format!("the code cache is not safe to load from: {why}")));
+        }
+        Ok(Self { engine, linker, directory, loaded: Mutex::default() })
+    }
+
+    /// Where the code lies.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What was found in the component, if its code is there too.
+    pub(super) fn inspection(&self, digest: Digest) -> Option<Inspection> {
+        let name = self.directory.join(digest.hex());
+        if !name.with_extension("cwasm").exists() {
+            return None;
+        }
+        let notes = std::fs::read(name.with_extension("json")).ok()?;
+        serde_json::from_slice(&notes).ok()
+    }
+
+    /// The component, from memory or from its code.
+    ///
+    /// # Errors
+    ///
+    /// `compiling` if its code is not there, `invalid_component` if it does not fit this host.
+    pub(super) fn get(&self, digest: Digest) -> Result<Arc<Loaded>, Error> {
+        if let Some(loaded) = self.loaded.lock().get(&digest) {
+            return Ok(Arc::clone(loaded));
+        }
+        let loaded = Arc::new(self.load(digest)?);
+        self.loaded.lock().insert(digest, Arc::clone(&loaded));
+        Ok(loaded)
+    }
+
+    /// Forgets a component and its code.
+    pub(super) fn forget(&self, digest: Digest) {
+        self.loaded.lock().remove(&digest);
+        let name = self.directory.join(digest.hex());
+        for file in ["cwasm", "json"] {
+            let _ = std::fs::remove_file(name.with_extension(file));
+        }
+    }
+
+    fn load(&self, digest: Digest) -> Result<Loaded, Error> {
+        let file = self.directory.join(digest.hex()).with_extension("cwasm");
+        if !file.exists() {
+            return Err(Error::new(Code::Compiling, "the skill is being compiled; try again soon"));
+        }
+        #[expect(unsafe_code, reason = "the one door through which code enters the process")]
+        // SAFETY: the directory was checked to be ours alone when it was opened, and only the
+        // compile workers' output is renamed into it, whole and synced.
+        let component = unsafe { Component::deserialize_file(&self.engine, &file) };
+        let unfit = |error: wasmtime::Error| {
+            Error::new(Code::InvalidComponent, format!("it does not fit this host: {}", reason(&error)))
+        };
+        let component = component.map_err(unfit)?;
+        let instance = self.linker.instantiate_pre(&component).map_err(unfit)?;
+        let run = component.get_export_index(None, RUN);
+        let run = run.ok_or_else(|| Error::new(Code::InvalidComponent, "it exports no `run`"))?;
+        Ok(Loaded { instance, run })
+    }
+}

@@ -1,0 +1,126 @@
+//! The engine's settings, and which way of resetting memory this machine allows.
+
+use std::fmt;
+
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
+
+use crate::model::{Error, Limits};
+
+/// Stack of a guest, in bytes. Deeper recursion is a trap.
+const GUEST_STACK: usize = 512 << 10;
+/// Stack of a guest together with the host calls on top of it, in bytes.
+const FIBER_STACK: usize = 1 << 20;
+/// Core instances in one component.
+pub(super) const MAX_CORE_INSTANCES: u32 = 200;
+/// Linear memories in one component.
+const MAX_MEMORIES: u32 = 32;
+/// Tables in one component.
+const MAX_TABLES: u32 = 64;
+/// Elements in one table.
+const MAX_TABLE_ELEMENTS: usize = 100_000;
+
+/// How a slot is made clean for the next instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reset {
+    /// The kernel names the dirty pages (`PAGEMAP_SCAN`, Linux 6.7), and only these are rewritten.
+    PagemapScan,
+    /// A small part is rewritten, the rest is given back to the kernel in batches.
+    Decommit,
+    /// No pool: each instance maps its own memory. For hosts with little address space.
+    OnDemand,
+}
+
+impl fmt::Display for Reset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PagemapScan => "pool with PAGEMAP_SCAN",
+            Self::Decommit => "pool with batched decommit",
+            Self::OnDemand => "on demand, no pool",
+        })
+    }
+}
+
+/// What compiled code depends on: the same for the compile worker and the host, so that one
+/// may load what the other made.
+pub(super) fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .consume_fuel(true)
+        .epoch_interruption(true)
+        .max_wasm_stack(GUEST_STACK)
+        .async_stack_size(FIBER_STACK)
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        // Deny by default: what no supported language needs.
+        .wasm_memory64(false)
+        .wasm_custom_page_sizes(false)
+        .wasm_wide_arithmetic(false)
+        // The same answer on every machine.
+        .relaxed_simd_deterministic(true)
+        .cranelift_nan_canonicalization(false);
+    config
+}
+
+/// Builds the engine for running, with the best allocator that this machine has room for.
+///
+/// # Errors
+///
+/// `internal` if not even the plainest engine can be built.
+pub(super) fn engine(instances: u32) -> Result<(Engine, Reset), Error> {
+    let scan = PoolingAllocationConfig::is_pagemap_scan_available();
+    let reset = if scan { Reset::PagemapScan } else { Reset::Decommit };
+    for slots in [instances, instances / 8] {
+        let mut config = config();
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(slots.max(16), reset)));
+        match Engine::new(&config) {
+            Ok(engine) => return Ok((engine, reset)),
+            Err(error) => tracing::warn!(
+                pool.slots = slots,
+                "No room in the address space for a pool of {slots} instances: {error}"
+            ),
+        }
+    }
+    let engine = Engine::new(&config()).map_err(Error::internal)?;
+    Ok((engine, Reset::OnDemand))
+}
+
+fn pool(instances: u32, reset: Reset) -> PoolingAllocationConfig {
+    let mut pool = PoolingAllocationConfig::new();
+    #[expect(clippy::cast_possible_truncation, reason = "4 GiB fit the address space of a 64-bit host")]
+    let memory = (Limits::HOST_MAXIMUM.memory_mb << 20) as usize;
+    pool.total_component_instances(instances)
+        .total_core_instances(instances.saturating_mul(4))
+        .total_memories(instances.saturating_add(MAX_MEMORIES))
+        .total_tables(instances.saturating_mul(2).saturating_add(MAX_TABLES))
+        .total_stacks(instances)
+        .max_memory_size(memory)
+        .table_elements(MAX_TABLE_ELEMENTS)
+        .max_core_instances_per_component(MAX_CORE_INSTANCES)
+        .max_memories_per_component(MAX_MEMORIES)
+        .max_tables_per_component(MAX_TABLES)
+        .max_tables_per_module(MAX_TABLES)
+        .max_memories_per_module(MAX_MEMORIES);
+    match reset {
+        Reset::PagemapScan => {
+            pool.pagemap_scan(Enabled::Yes).linear_memory_keep_resident(2 << 20).table_keep_resident(64 << 10)
+        }
+        _ => pool.linear_memory_keep_resident(64 << 10).decommit_batch_size(16),
+    };
+    pool
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_and_the_host_agree_on_what_code_looks_like() {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let hash = |engine: &Engine| {
+            let mut hasher = DefaultHasher::new();
+            engine.precompile_compatibility_hash().hash(&mut hasher);
+            hasher.finish()
+        };
+        let (host, _) = engine(64).unwrap();
+        assert_eq!(hash(&host), hash(&Engine::new(&config()).unwrap()));
+    }
+}

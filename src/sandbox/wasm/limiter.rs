@@ -1,0 +1,97 @@
+//! Memory: all memories and tables of one execution together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wasmtime::{ResourceLimiter, Result};
+
+/// Bytes that one element of a table takes on the host.
+const TABLE_ELEMENT: u64 = 8;
+
+/// What has been used so far, readable while the guest runs and after it is gone.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    /// Fuel that was left when somebody last looked.
+    pub(super) fuel_left: AtomicU64,
+    /// Most memory at one time, in bytes.
+    pub(super) memory_peak: AtomicU64,
+}
+
+/// Adds up what a guest asks for, and says no at the limit.
+#[derive(Debug)]
+pub(super) struct MemoryLimiter {
+    limit: u64,
+    used: u64,
+    refused: bool,
+    meter: Arc<Meter>,
+}
+
+impl MemoryLimiter {
+    /// A limiter for `limit` bytes.
+    pub(super) fn new(limit: u64, meter: Arc<Meter>) -> Self {
+        Self { limit, used: 0, refused: false, meter }
+    }
+
+    /// Whether the guest was refused memory at any time.
+    pub(super) fn refused(&self) -> bool {
+        self.refused
+    }
+
+    fn grow(&mut self, current: usize, desired: usize, unit: u64) -> bool {
+        let more = (desired.saturating_sub(current) as u64).saturating_mul(unit);
+        let total = self.used.saturating_add(more);
+        if total > self.limit {
+            self.refused = true;
+            return false;
+        }
+        self.used = total;
+        self.meter.memory_peak.fetch_max(total, Ordering::Relaxed);
+        true
+    }
+}
+
+impl ResourceLimiter for MemoryLimiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        // What the module itself does not allow is not a matter of this limit.
+        Ok(maximum.is_none_or(|maximum| desired <= maximum) && self.grow(current, desired, 1))
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        let allowed = maximum.is_none_or(|maximum| desired <= maximum);
+        Ok(allowed && self.grow(current, desired, TABLE_ELEMENT))
+    }
+
+    fn memory_grow_failed(&mut self, _error: wasmtime::Error) -> Result<()> {
+        self.refused = true;
+        Ok(())
+    }
+
+    fn table_grow_failed(&mut self, _error: wasmtime::Error) -> Result<()> {
+        self.refused = true;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memories_and_tables_count_together() {
+        let meter = Arc::new(Meter::default());
+        let mut limiter = MemoryLimiter::new(1000, Arc::clone(&meter));
+        assert!(limiter.memory_growing(0, 600, None).unwrap());
+        assert!(limiter.table_growing(0, 50, None).unwrap());
+        assert!(!limiter.refused());
+        assert!(!limiter.memory_growing(600, 601, None).unwrap());
+        assert!(limiter.refused());
+        assert_eq!(meter.memory_peak.load(Ordering::Relaxed), 1000);
+    }
+
+    #[test]
+    fn what_the_module_forbids_itself_is_not_held_against_the_limit() {
+        let mut limiter = MemoryLimiter::new(1000, Arc::default());
+        assert!(!limiter.memory_growing(0, 600, Some(500)).unwrap());
+        assert!(!limiter.refused());
+    }
+}

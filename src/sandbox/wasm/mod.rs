@@ -1,0 +1,113 @@
+//! WebAssembly components under wasmtime.
+
+mod bindings;
+mod compile;
+mod components;
+mod egress;
+mod engine;
+mod limiter;
+mod output;
+mod run;
+mod state;
+mod ticker;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+
+use tokio::sync::oneshot;
+use wasmtime::Engine;
+
+use crate::model::{Digest, Error};
+
+use super::{BoxFuture, PrepareRequest, Preparing, SandboxCall, SandboxProvider, SandboxReply};
+
+use self::compile::Compiler;
+use self::components::Components;
+use self::run::Guests;
+use self::ticker::Ticker;
+
+pub use self::compile::{CompileSettings, compile_worker_main};
+
+/// How many task polls a guest thread does between two looks at timers and wake-ups. Guests
+/// give way once a tick, so this bounds how late a deadline is seen.
+const EVENT_INTERVAL: u32 = 4;
+
+/// How the WebAssembly sandbox works.
+#[derive(Clone, Debug)]
+pub struct WasmSettings {
+    /// Directory for compiled code. Nobody else may write it.
+    pub cache: PathBuf,
+    /// Directory for unfinished files, on the same file system as `cache`.
+    pub temporary: PathBuf,
+    /// Most instances at one time.
+    pub instances: u32,
+    /// How components are compiled.
+    pub compile: CompileSettings,
+}
+
+/// Runs WebAssembly components, each call in a fresh instance.
+pub struct WasmSandbox {
+    components: Components,
+    compiler: Compiler,
+    guests: Guests,
+}
+
+impl WasmSandbox {
+    /// Builds the engine, the threads that guests run on, and the compile queue. Must be
+    /// called on a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// `unavailable` if the cache is not safe to load code from; `internal` if the engine
+    /// or a thread cannot be made.
+    pub fn new(settings: WasmSettings) -> Result<Self, Error> {
+        let (engine, reset) = engine::engine(settings.instances)?;
+        tracing::info!(sandbox.reset = %reset, "Guests run in fresh instances: {reset}");
+        let hash = compatibility(&engine);
+        let linker = bindings::linker(&engine).map_err(Error::internal)?;
+        let ticker = Ticker::start(engine.weak())?;
+        let guests = Guests::start(engine.clone(), ticker)?;
+        let components = Components::open(engine, linker, settings.cache.join(&hash))?;
+        let compiler = Compiler::start(settings.compile, components.directory(), &hash, &settings.temporary);
+        Ok(Self { components, compiler, guests })
+    }
+}
+
+impl SandboxProvider for WasmSandbox {
+    fn name(&self) -> &'static str {
+        "wasm"
+    }
+
+    fn prepare(&self, request: PrepareRequest) -> Result<Preparing, Error> {
+        let Some(inspection) = self.components.inspection(request.digest) else {
+            return self.compiler.submit(request);
+        };
+        let (inspected, inspected_answer) = oneshot::channel();
+        let (ready, ready_answer) = oneshot::channel();
+        let _ = inspected.send(Ok(inspection));
+        let _ = ready.send(Ok(()));
+        Ok(Preparing { inspected: inspected_answer, ready: ready_answer })
+    }
+
+    fn check(&self, digest: Digest) -> Result<(), Error> {
+        self.components.get(digest).map(drop)
+    }
+
+    fn run(&self, call: SandboxCall) -> BoxFuture<'_, Result<SandboxReply, Error>> {
+        Box::pin(async move {
+            let loaded = self.components.get(call.digest)?;
+            self.guests.run(loaded, call).await
+        })
+    }
+
+    fn forget(&self, digest: Digest) {
+        self.components.forget(digest);
+    }
+}
+
+/// A name for everything that compiled code depends on: version, settings, processor.
+fn compatibility(engine: &Engine) -> String {
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}

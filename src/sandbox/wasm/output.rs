@@ -1,0 +1,134 @@
+//! What a guest prints: kept up to a cap, the rest thrown away.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::async_trait;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+/// Most bytes a guest may hand over in one write.
+const WRITE_SIZE: usize = 64 << 10;
+
+/// stdout or stderr of one guest. Writing past the cap succeeds and is forgotten, so that a
+/// chatty guest still ends by itself.
+#[derive(Clone, Debug)]
+pub(super) struct CappedOutput {
+    cap: usize,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: Vec<u8>,
+    truncated: bool,
+}
+
+impl CappedOutput {
+    /// An output that keeps `cap` bytes.
+    pub(super) fn new(cap: usize) -> Self {
+        Self { cap, kept: Arc::default() }
+    }
+
+    /// What was kept, as clean text, and whether something was thrown away.
+    pub(super) fn take(&self) -> (String, bool) {
+        let kept = std::mem::take(&mut *self.kept.lock());
+        (clean(&kept.bytes), kept.truncated)
+    }
+
+    fn keep(&self, bytes: &[u8]) {
+        let mut kept = self.kept.lock();
+        let room = self.cap - kept.bytes.len();
+        if bytes.len() > room {
+            kept.truncated = true;
+        }
+        kept.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+/// UTF-8 with replacement characters for what is not, without control characters other than
+/// line ends and tabs: what a guest prints must not drive the terminal that shows it.
+fn clean(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    if text.chars().any(is_unwanted) { text.chars().filter(|c| !is_unwanted(*c)).collect() } else { text.into_owned() }
+}
+
+fn is_unwanted(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+}
+
+impl IsTerminal for CappedOutput {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for CappedOutput {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[async_trait]
+impl Pollable for CappedOutput {
+    async fn ready(&mut self) {}
+}
+
+impl OutputStream for CappedOutput {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.keep(&bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(WRITE_SIZE)
+    }
+}
+
+impl AsyncWrite for CappedOutput {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.keep(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_forgotten_and_said_so() {
+        let output = CappedOutput::new(5);
+        output.keep(b"abc");
+        output.keep(b"defg");
+        assert_eq!(output.take(), ("abcde".to_owned(), true));
+    }
+
+    #[test]
+    fn control_characters_and_broken_utf8_do_not_come_through() {
+        let output = CappedOutput::new(100);
+        output.keep(b"a\x1b[31mb\r\n\tc\xff\x00");
+        assert_eq!(output.take(), ("a[31mb\n\tc\u{fffd}".to_owned(), false));
+    }
+}

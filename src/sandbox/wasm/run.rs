@@ -1,0 +1,237 @@
+//! One attempt: a fresh instance, one call, and what came of it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::runtime::{Builder, Runtime};
+use tokio_util::task::AbortOnDropHandle;
+use wasmtime::component::{ComponentType, Lift};
+use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+use wasmtime_wasi::I32Exit;
+
+use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
+use crate::sandbox::{SandboxCall, SandboxReply};
+
+use super::EVENT_INTERVAL;
+use super::components::Loaded;
+use super::limiter::Meter;
+use super::output::CappedOutput;
+use super::state::{MAX_RESOURCES, State};
+use super::ticker::Ticker;
+
+/// What a guest may hand over in one call besides its output, in bytes.
+const HOST_CALL_BYTES: usize = 64 << 10;
+/// Most bytes of a guest's own error code and message.
+const MAX_ERROR_CODE: usize = 64;
+const MAX_ERROR_MESSAGE: usize = 4096;
+
+/// A skill's own `skill-error`.
+#[derive(ComponentType, Lift)]
+#[component(record)]
+struct SkillError {
+    code: String,
+    message: String,
+}
+
+/// The threads that guests run on, apart from those that serve requests.
+pub(super) struct Guests {
+    engine: Engine,
+    ticker: Ticker,
+    runtime: Option<Runtime>,
+}
+
+/// How a call came back from the guest.
+type Called = wasmtime::Result<Result<String, SkillError>>;
+
+impl Guests {
+    /// Starts one thread for each processor.
+    pub(super) fn start(engine: Engine, ticker: Ticker) -> Result<Self, Error> {
+        let runtime = Builder::new_multi_thread()
+            .thread_name("guest")
+            .event_interval(EVENT_INTERVAL)
+            .enable_all()
+            .build()
+            .map_err(Error::internal)?;
+        Ok(Self { engine, ticker, runtime: Some(runtime) })
+    }
+
+    /// Runs the call to its end or its deadline.
+    pub(super) async fn run(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<SandboxReply, Error> {
+        let Some(runtime) = &self.runtime else {
+            return Err(Error::new(Code::Unavailable, "the host is shutting down"));
+        };
+        let ticking = self.ticker.hold();
+        let attempt = Attempt::new(&self.engine, loaded, call)?;
+        let task = AbortOnDropHandle::new(runtime.spawn(attempt.run()));
+        let reply = task.await.map_err(Error::internal)?;
+        drop(ticking);
+        Ok(reply)
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A store that is ready for its one call, and the parts of it that outlive it.
+struct Attempt {
+    store: Store<State>,
+    loaded: Arc<Loaded>,
+    call: SandboxCall,
+    meter: Arc<Meter>,
+    stdout: CappedOutput,
+    stderr: CappedOutput,
+}
+
+impl Attempt {
+    fn new(engine: &Engine, loaded: Arc<Loaded>, call: SandboxCall) -> Result<Self, Error> {
+        let meter = Arc::new(Meter::default());
+        let state = State::new(&call.limits, call.deadline, Arc::clone(&call.context), Arc::clone(&meter));
+        let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
+        let mut store = Store::new(engine, state);
+        store.limiter(|state| &mut state.limiter);
+        let fuel = fuel_units(&call.limits);
+        store.set_fuel(fuel).map_err(Error::internal)?;
+        meter.fuel_left.store(fuel, Ordering::Relaxed);
+        store.set_hostcall_fuel(output_bytes(&call.limits) + HOST_CALL_BYTES);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|store| {
+            let state = store.data();
+            if let Ok(left) = store.get_fuel() {
+                state.meter.fuel_left.store(left, Ordering::Relaxed);
+            }
+            Ok(if Instant::now() < state.deadline { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
+        });
+        Ok(Self { store, loaded, call, meter, stdout, stderr })
+    }
+
+    async fn run(mut self) -> SandboxReply {
+        let deadline = tokio::time::Instant::from_std(self.call.deadline);
+        let args = std::mem::take(&mut self.call.args);
+        let called = tokio::time::timeout_at(deadline, call(&mut self.store, &self.loaded, args)).await;
+        let fuel_left = self.store.get_fuel().unwrap_or_default();
+        let exit_code = exit_code(&called);
+        let outcome = match called {
+            Err(_) => Err(timeout(&self.call.limits)),
+            Ok(Err(error)) => Err(self.failure(&error)),
+            Ok(Ok(Err(error))) => Err(skill_error(&error)),
+            Ok(Ok(Ok(text))) => output(text, &self.call.limits),
+        };
+        let state = self.store.into_data();
+        let (stdout, stdout_truncated) = self.stdout.take();
+        let (stderr, stderr_truncated) = self.stderr.take();
+        SandboxReply {
+            outcome,
+            streams: crate::model::Streams { stdout, stderr, stdout_truncated, stderr_truncated },
+            exit_code,
+            usage: Usage {
+                fuel: fuel_units(&self.call.limits).saturating_sub(fuel_left),
+                memory_peak_bytes: self.meter.memory_peak.load(Ordering::Relaxed),
+                ..Usage::default()
+            },
+            denials: state.egress.denials,
+        }
+    }
+
+    /// What an error of the engine means.
+    fn failure(&self, error: &wasmtime::Error) -> RunError {
+        let limits = &self.call.limits;
+        if let Some(I32Exit(code)) = error.downcast_ref() {
+            return RunError::new(Code::Trap, format!("the guest called exit({code}) instead of returning"));
+        }
+        let trap = error.downcast_ref::<Trap>();
+        match trap {
+            Some(Trap::Interrupt) => return timeout(limits),
+            Some(Trap::OutOfFuel) => return out_of_fuel(limits),
+            _ => {}
+        }
+        if self.store.data().limiter.refused() {
+            return out_of_memory(limits);
+        }
+        let text = format!("{error:#}");
+        if text.contains("fuel allocated for hostcalls") {
+            return output_too_large(limits);
+        }
+        if text.contains("resource table has no free keys") {
+            let message = format!("the guest holds more than {MAX_RESOURCES} host resources");
+            return RunError::new(Code::Trap, message);
+        }
+        match trap {
+            Some(trap) => RunError::new(Code::Trap, plain(&trap.to_string(), MAX_ERROR_MESSAGE)),
+            None => RunError::new(Code::Trap, plain(&error.root_cause().to_string(), MAX_ERROR_MESSAGE)),
+        }
+    }
+}
+
+async fn call(store: &mut Store<State>, loaded: &Loaded, args: String) -> Called {
+    let instance = loaded.instance.instantiate_async(&mut *store).await?;
+    let run = instance.get_typed_func::<(String,), (Result<String, SkillError>,)>(&mut *store, loaded.run)?;
+    Ok(run.call_async(store, (args,)).await?.0)
+}
+
+fn exit_code<E>(called: &Result<Called, E>) -> Option<i32> {
+    match called {
+        Ok(Err(error)) => error.downcast_ref::<I32Exit>().map(|exit| exit.0),
+        _ => None,
+    }
+}
+
+fn fuel_units(limits: &Limits) -> u64 {
+    match limits.fuel {
+        Fuel::Metered(units) => units,
+        Fuel::Unlimited => u64::MAX,
+    }
+}
+
+fn output_bytes(limits: &Limits) -> usize {
+    usize::try_from(limits.output_bytes).unwrap_or(usize::MAX >> 1)
+}
+
+/// Takes a guest's text as output: within its limit, and JSON.
+fn output(text: String, limits: &Limits) -> Result<Box<RawValue>, RunError> {
+    if text.len() > output_bytes(limits) {
+        return Err(output_too_large(limits));
+    }
+    RawValue::from_string(text)
+        .map_err(|error| RunError::new(Code::InvalidOutput, format!("the output is not JSON: {error}")))
+}
+
+fn skill_error(error: &SkillError) -> RunError {
+    RunError {
+        code: Code::SkillError,
+        message: plain(&error.message, MAX_ERROR_MESSAGE),
+        detail: Some(json!({ "code": plain(&error.code, MAX_ERROR_CODE) })),
+    }
+}
+
+/// The failure of a run whose deadline passed.
+fn timeout(limits: &Limits) -> RunError {
+    let (setting, value) = if limits.attempt_timeout_ms < limits.timeout_ms {
+        ("attemptTimeoutMs", limits.attempt_timeout_ms)
+    } else {
+        ("timeoutMs", limits.timeout_ms)
+    };
+    RunError::new(Code::Timeout, format!("stopped after {value} ms (limits.{setting})"))
+}
+
+fn out_of_fuel(limits: &Limits) -> RunError {
+    let message = format!("used up {} units of fuel (limits.fuel)", fuel_units(limits));
+    RunError::new(Code::OutOfFuel, message)
+}
+
+fn out_of_memory(limits: &Limits) -> RunError {
+    let message = format!("wanted more than {} MiB of memory (limits.memoryMb)", limits.memory_mb);
+    RunError::new(Code::OutOfMemory, message)
+}
+
+fn output_too_large(limits: &Limits) -> RunError {
+    let message = format!("gave the host more than {} bytes (limits.outputBytes)", limits.output_bytes);
+    RunError::new(Code::OutputTooLarge, message)
+}

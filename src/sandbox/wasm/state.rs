@@ -1,0 +1,83 @@
+//! What the host keeps for one instance.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
+
+use crate::model::Limits;
+use crate::sandbox::RunContext;
+
+use super::egress::NoEgress;
+use super::limiter::{MemoryLimiter, Meter};
+use super::output::CappedOutput;
+
+/// Host resources (streams, pollables, …) that a guest may hold at once.
+pub(super) const MAX_RESOURCES: usize = 10_000;
+/// Most random bytes in one call.
+const MAX_RANDOM: u64 = 1 << 20;
+/// Most bytes of HTTP fields in one resource.
+const MAX_FIELDS: usize = 64 << 10;
+
+/// The state of one instance. WASI's part is made when the guest first asks for it.
+pub(super) struct State {
+    pub(super) limiter: MemoryLimiter,
+    pub(super) meter: Arc<Meter>,
+    pub(super) deadline: Instant,
+    pub(super) context: Arc<RunContext>,
+    pub(super) stdout: CappedOutput,
+    pub(super) stderr: CappedOutput,
+    pub(super) egress: NoEgress,
+    wasi: Option<WasiCtx>,
+    table: ResourceTable,
+    http: WasiHttpCtx,
+}
+
+impl State {
+    /// The state for a run under `limits` that ends at `deadline`.
+    pub(super) fn new(limits: &Limits, deadline: Instant, context: Arc<RunContext>, meter: Arc<Meter>) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "at most 64 MiB")]
+        let cap = limits.output_bytes as usize;
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MAX_RESOURCES);
+        let mut http = WasiHttpCtx::new();
+        http.set_field_size_limit(MAX_FIELDS);
+        Self {
+            limiter: MemoryLimiter::new(limits.memory_mb << 20, Arc::clone(&meter)),
+            meter,
+            deadline,
+            context,
+            stdout: CappedOutput::new(cap),
+            stderr: CappedOutput::new(cap),
+            egress: NoEgress::default(),
+            wasi: None,
+            table,
+            http,
+        }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let ctx = self.wasi.get_or_insert_with(|| {
+            // Nothing is granted: no arguments, environment, directory, address or name look-up.
+            WasiCtx::builder()
+                .stdout(self.stdout.clone())
+                .stderr(self.stderr.clone())
+                .max_random_size(MAX_RANDOM)
+                .allow_tcp(false)
+                .allow_udp(false)
+                .allow_ip_name_lookup(false)
+                .build()
+        });
+        WasiCtxView { ctx, table: &mut self.table }
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.egress }
+    }
+}

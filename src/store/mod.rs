@@ -1,0 +1,182 @@
+//! What the host remembers: SQLite, and the only room with SQL.
+//!
+//! One writer thread commits in groups (WAL, `synchronous=FULL`): a write that was
+//! answered survives a power cut. Readers have connections of their own. No type of the
+//! driver leaves this room, so that another backend can take its place.
+
+mod executions;
+mod fault;
+mod keys;
+mod migrations;
+mod skills;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::model::{BoxError, Code, Error};
+
+pub use self::executions::{ExecutionFilter, ExecutionPage, FinishedExecution, NewExecution};
+pub use self::keys::StoredKey;
+pub use self::skills::{ComponentRecord, SkillRecord};
+
+use self::fault::fault;
+use self::writer::Writer;
+
+/// The database file in the data directory.
+pub const FILE_NAME: &str = "skillvisor.db";
+
+/// Connections kept for reading; more are opened when all are busy, and then closed.
+const IDLE_READERS: usize = 8;
+
+/// The database. Cheap to clone.
+#[derive(Clone)]
+pub struct Store {
+    writer: Writer,
+    readers: Arc<Readers>,
+}
+
+struct Readers {
+    path: Box<Path>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Store {
+    /// Opens, and brings to the newest schema, the database in `dir`.
+    ///
+    /// # Errors
+    ///
+    /// `unavailable` if the file was written by a newer version, `internal` if it is
+    /// damaged or the disk does not play along.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(FILE_NAME);
+        let mut connection = connect(&path).map_err(fault)?;
+        migrations::apply(&mut connection)?;
+        let readers = Readers { path: path.into(), idle: Mutex::default() };
+        Ok(Self { writer: Writer::start(connection)?, readers: Arc::new(readers) })
+    }
+
+    /// Runs `question` on a connection that cannot write.
+    async fn read<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+    ) -> Result<R, Error> {
+        let readers = Arc::clone(&self.readers);
+        let work = tokio::task::spawn_blocking(move || readers.ask(question));
+        work.await.map_err(Error::internal)?.map_err(fault)
+    }
+
+    /// Runs `statement`, one statement, on the writer thread, and answers once it is durable.
+    async fn write<R: Send + 'static>(
+        &self,
+        statement: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+    ) -> Result<R, Error> {
+        self.writer.run(statement).await
+    }
+
+    /// Like [`Store::write`] for several statements: all of them happen or none.
+    async fn write_together<R: Send + 'static>(
+        &self,
+        statements: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+    ) -> Result<R, Error> {
+        self.writer
+            .run(|connection| {
+                connection.execute_batch("SAVEPOINT job")?;
+                let result = statements(connection);
+                let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
+                connection.execute_batch(end)?;
+                result
+            })
+            .await
+    }
+
+    /// Whether the database answers.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn ping(&self) -> Result<(), Error> {
+        self.read(|connection| connection.query_row("SELECT 1", [], |_| Ok(()))).await
+    }
+
+    /// Checks the whole file; the answer is `ok` or what is damaged.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn integrity(&self) -> Result<String, Error> {
+        self.read(|c| c.query_row("PRAGMA integrity_check", [], |row| row.get(0))).await
+    }
+
+    /// Commits what is under way and closes the file.
+    pub async fn close(&self) {
+        self.readers.idle.lock().clear();
+        self.writer.stop().await;
+    }
+}
+
+impl Readers {
+    fn ask<R>(&self, question: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> rusqlite::Result<R> {
+        let idle = self.idle.lock().pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => {
+                let connection = connect(&self.path)?;
+                connection.execute_batch("PRAGMA query_only=ON")?;
+                connection
+            }
+        };
+        let answer = question(&connection);
+        let mut idle = self.idle.lock();
+        if idle.len() < IDLE_READERS {
+            idle.push(connection);
+        }
+        answer
+    }
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(path, flags)?;
+    // FULL, because a reply says that its row is on the disk.
+    connection.execute_batch(
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=5000;
+         PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF; PRAGMA wal_autocheckpoint=4000;
+         PRAGMA journal_size_limit=67108864;",
+    )?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Reads a JSON column.
+fn json_column<T: serde::de::DeserializeOwned>(text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(|error| damaged(Box::new(error)))
+}
+
+/// Reads a text column that has a type of its own.
+fn parsed<T: std::str::FromStr<Err: Into<BoxError>>>(text: &str) -> rusqlite::Result<T> {
+    text.parse().map_err(|error: T::Err| damaged(error.into()))
+}
+
+/// A value that this version could not have written.
+fn damaged(error: BoxError) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error)
+}
+
+/// Writes a value as JSON. The types that come here always can be.
+fn to_json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// The error for a database that a newer version wrote.
+fn too_new() -> Error {
+    let detail =
+        "the data directory was written by a newer version of skillvisor; start that version, or restore a backup";
+    Error::new(Code::Unavailable, detail)
+}

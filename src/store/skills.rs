@@ -1,0 +1,267 @@
+//! The tables `skills`, `components` and `component_owners`.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::model::{Digest, Error, Handler, OwnerId, Skill, SkillId};
+
+use super::{Store, json_column, parsed, to_json};
+
+/// An uploaded component.
+#[derive(Clone, Copy, Debug)]
+pub struct ComponentRecord {
+    /// SHA-256 of its bytes.
+    pub digest: Digest,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// A row of `skills`, also of a version that was deleted.
+#[derive(Clone, Debug)]
+pub struct SkillRecord {
+    /// The skill.
+    pub skill: Skill,
+    /// Whether the version was deleted.
+    pub deleted: bool,
+}
+
+impl Store {
+    /// Every skill, also deleted ones; and the ids and problems of rows that cannot be read.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn skills(&self) -> Result<(Vec<SkillRecord>, Vec<String>), Error> {
+        self.read(|connection| {
+            let mut query = connection.prepare_cached("SELECT * FROM skills ORDER BY id")?;
+            let mut rows = query.query([])?;
+            let (mut good, mut bad) = (Vec::new(), Vec::new());
+            while let Some(row) = rows.next()? {
+                match skill_record(row) {
+                    Ok(record) => good.push(record),
+                    Err(error) => {
+                        let id: Vec<u8> = row.get("id").unwrap_or_default();
+                        bad.push(format!("{}: {error}", hex::encode(id)));
+                    }
+                }
+            }
+            Ok((good, bad))
+        })
+        .await
+    }
+
+    /// Adds a skill and its component, unless the version exists; then gives what is there.
+    ///
+    /// # Errors
+    ///
+    /// As any write.
+    pub async fn insert_skill(&self, skill: Skill, component: ComponentRecord) -> Result<Option<SkillRecord>, Error> {
+        self.write_together(move |connection| {
+            let address = (skill.owner.as_str(), skill.name.as_str(), skill.version.to_string());
+            let existing = connection
+                .prepare_cached("SELECT * FROM skills WHERE owner = ?1 AND name = ?2 AND version = ?3")?
+                .query_row(address, skill_record)
+                .optional()?;
+            if existing.is_none() {
+                insert_component(connection, &skill.owner, component, skill.created_at)?;
+                insert_row(connection, &skill)?;
+            }
+            Ok(existing)
+        })
+        .await
+    }
+
+    /// Brings a deleted version back.
+    ///
+    /// # Errors
+    ///
+    /// As any write.
+    pub async fn restore_skill(&self, skill: Skill, component: ComponentRecord) -> Result<(), Error> {
+        self.write_together(move |connection| {
+            insert_component(connection, &skill.owner, component, skill.created_at)?;
+            connection
+                .prepare_cached("UPDATE skills SET deleted_at = NULL WHERE id = ?1")?
+                .execute([skill.id.as_bytes()])?;
+            update_row(connection, &skill)
+        })
+        .await
+    }
+
+    /// Writes what may change in a skill: `enabled`, `mode`, `tags`, and how far it is.
+    ///
+    /// # Errors
+    ///
+    /// As any write.
+    pub async fn update_skill(&self, skill: Skill) -> Result<(), Error> {
+        self.write(move |connection| update_row(connection, &skill)).await
+    }
+
+    /// Deletes a version, and forgets its component if nothing else needs it; says whether
+    /// the component's file may go.
+    ///
+    /// # Errors
+    ///
+    /// As any write.
+    pub async fn delete_skill(&self, id: SkillId, digest: Digest, at: i64) -> Result<bool, Error> {
+        self.write_together(move |connection| {
+            connection
+                .prepare_cached("UPDATE skills SET deleted_at = ?2, updated_at = ?2 WHERE id = ?1")?
+                .execute(params![id.as_bytes(), at])?;
+            forget_component(connection, digest)
+        })
+        .await
+    }
+
+    /// The digests of all components that are kept.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn components(&self) -> Result<Vec<Digest>, Error> {
+        self.read(|connection| {
+            let mut query = connection.prepare_cached("SELECT digest FROM components")?;
+            query.query_map([], |row| row.get(0).map(Digest::from_bytes))?.collect()
+        })
+        .await
+    }
+
+    /// The component with this digest, if this owner uploaded it.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn owned_component(&self, owner: OwnerId, digest: Digest) -> Result<Option<ComponentRecord>, Error> {
+        self.read(move |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT bytes FROM component_owners JOIN components USING (digest)
+                     WHERE owner = ?1 AND digest = ?2",
+                )?
+                .query_row(params![owner.as_str(), digest.as_bytes()], |row| row.get(0))
+                .map(|bytes| ComponentRecord { digest, bytes })
+                .optional()
+        })
+        .await
+    }
+}
+
+fn insert_component(
+    connection: &Connection,
+    owner: &OwnerId,
+    component: ComponentRecord,
+    at: i64,
+) -> rusqlite::Result<()> {
+    let digest = component.digest.as_bytes();
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO components (digest, bytes, created_at) VALUES (?1, ?2, ?3)")?
+        .execute(params![digest, component.bytes, at])?;
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO component_owners (owner, digest) VALUES (?1, ?2)")?
+        .execute(params![owner.as_str(), digest])
+        .map(drop)
+}
+
+/// Takes the component from each owner that has no live skill of it, and says whether it is gone.
+fn forget_component(connection: &Connection, digest: Digest) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "DELETE FROM component_owners WHERE digest = ?1 AND owner NOT IN
+             (SELECT owner FROM skills WHERE digest = ?1 AND deleted_at IS NULL)",
+        )?
+        .execute([digest.as_bytes()])?;
+    let gone = connection
+        .prepare_cached(
+            "DELETE FROM components WHERE digest = ?1
+             AND NOT EXISTS (SELECT 1 FROM component_owners WHERE digest = ?1)",
+        )?
+        .execute([digest.as_bytes()])?;
+    Ok(gone > 0)
+}
+
+fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
+             source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
+             registered_by, manifest_digest, created_at, updated_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+             ?20, ?21, ?22, ?23)",
+        )?
+        .execute(params![
+            skill.id.as_bytes(),
+            skill.owner.as_str(),
+            skill.name.as_str(),
+            skill.version.to_string(),
+            skill.description,
+            skill.handler.digest().as_bytes(),
+            to_json(&skill.schema),
+            skill.enabled,
+            skill.mode.to_string(),
+            to_json(&skill.tags),
+            skill.source_provider,
+            to_json(&skill.grants),
+            to_json(&skill.limits),
+            to_json(&skill.frozen_limits),
+            to_json(&skill.functions),
+            to_json(&skill.imports),
+            to_json(&skill.warnings),
+            skill.state.to_string(),
+            skill.problem,
+            skill.registered_by.as_str(),
+            skill.manifest_digest.as_bytes(),
+            skill.created_at,
+            skill.updated_at,
+        ])
+        .map(drop)
+}
+
+fn update_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "UPDATE skills SET enabled = ?2, mode = ?3, tags = ?4, state = ?5, problem = ?6, functions = ?7,
+             imports = ?8, warnings = ?9, updated_at = ?10 WHERE id = ?1",
+        )?
+        .execute(params![
+            skill.id.as_bytes(),
+            skill.enabled,
+            skill.mode.to_string(),
+            to_json(&skill.tags),
+            skill.state.to_string(),
+            skill.problem,
+            to_json(&skill.functions),
+            to_json(&skill.imports),
+            to_json(&skill.warnings),
+            skill.updated_at,
+        ])
+        .map(drop)
+}
+
+fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
+    let text = |name| row.get_ref(name).and_then(|value| Ok(value.as_str()?));
+    let deleted: Option<i64> = row.get("deleted_at")?;
+    let skill = Skill {
+        id: SkillId::from_bytes(row.get("id")?),
+        owner: parsed(text("owner")?)?,
+        name: parsed(text("name")?)?,
+        version: parsed(text("version")?)?,
+        description: row.get("description")?,
+        handler: Handler::Wasm { digest: Digest::from_bytes(row.get("digest")?) },
+        schema: json_column(text("schema")?)?,
+        enabled: row.get("enabled")?,
+        mode: parsed(text("mode")?)?,
+        tags: json_column(text("tags")?)?,
+        source_provider: row.get("source_provider")?,
+        grants: json_column(text("grants")?)?,
+        limits: json_column(text("limits")?)?,
+        frozen_limits: json_column(text("frozen_limits")?)?,
+        functions: json_column(text("functions")?)?,
+        imports: json_column(text("imports")?)?,
+        warnings: json_column(text("warnings")?)?,
+        state: parsed(text("state")?)?,
+        problem: row.get("problem")?,
+        registered_by: parsed(text("registered_by")?)?,
+        manifest_digest: Digest::from_bytes(row.get("manifest_digest")?),
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    };
+    Ok(SkillRecord { skill, deleted: deleted.is_some() })
+}

@@ -1,0 +1,119 @@
+//! The one thread that writes, and commits what has gathered as one group.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::model::{Code, Error};
+
+use super::fault::fault;
+
+/// Most jobs in one commit: bounds how long the first of a group waits for the last.
+const GROUP: usize = 512;
+
+/// Does its part inside the open transaction (or nothing, if there is none), and gives back
+/// what to do once that is committed, or has failed.
+type Job = Box<dyn FnOnce(Option<&Connection>) -> Reply + Send>;
+type Reply = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// The way to the writer thread.
+#[derive(Clone)]
+pub(super) struct Writer {
+    jobs: Arc<Mutex<Option<Sender<Job>>>>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl Writer {
+    /// Starts the thread, which owns `connection`.
+    pub(super) fn start(connection: Connection) -> Result<Self, Error> {
+        let (sender, receiver) = channel();
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || write_groups(&connection, &receiver))
+            .map_err(Error::internal)?;
+        let jobs = Arc::new(Mutex::new(Some(sender)));
+        Ok(Self { jobs, thread: Arc::new(Mutex::new(Some(thread))) })
+    }
+
+    /// Runs `work` in the next group; the answer comes when that group is on the disk.
+    pub(super) async fn run<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+    ) -> Result<R, Error> {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let result = connection.map(|connection| work(connection).map_err(fault));
+            Box::new(move |committed| {
+                // The asker may have left; the row stays all the same.
+                let _ = answer.send(committed.and_then(|()| result.unwrap_or_else(|| Err(rolled_back()))));
+            })
+        });
+        let sent = match &*self.jobs.lock() {
+            Some(jobs) => jobs.send(job).is_ok(),
+            None => false,
+        };
+        if !sent {
+            return Err(Error::new(Code::Unavailable, "the host is shutting down"));
+        }
+        answered.await.map_err(Error::internal)?
+    }
+
+    /// Finishes what was sent so far, and ends the thread.
+    pub(super) async fn stop(&self) {
+        self.jobs.lock().take();
+        let thread = self.thread.lock().take();
+        if let Some(thread) = thread {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+fn write_groups(connection: &Connection, jobs: &Receiver<Job>) {
+    let mut replies = Vec::with_capacity(GROUP);
+    while let Ok(first) = jobs.recv() {
+        let committed = write_group(connection, first, jobs, &mut replies);
+        if committed.is_err() && !connection.is_autocommit() {
+            // Nothing of a group that was not committed may stay behind.
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+        for reply in replies.drain(..) {
+            reply(committed.as_ref().copied().map_err(copy));
+        }
+    }
+}
+
+/// Runs `first` and all that waits behind it, and commits.
+fn write_group(
+    connection: &Connection,
+    first: Job,
+    jobs: &Receiver<Job>,
+    replies: &mut Vec<Reply>,
+) -> Result<(), Error> {
+    let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(fault);
+    let mut next = Some(first);
+    while let Some(job) = next {
+        // SQLite may roll a group back by itself (a full disk does that): what is left
+        // must not run outside a transaction.
+        let open = !connection.is_autocommit();
+        replies.push(job(open.then_some(connection)));
+        next = if open && replies.len() < GROUP { jobs.try_recv().ok() } else { None };
+    }
+    begun?;
+    if connection.is_autocommit() {
+        return Err(rolled_back());
+    }
+    connection.execute_batch("COMMIT").map_err(fault)
+}
+
+fn rolled_back() -> Error {
+    Error::new(Code::StorageFull, "the disk of the data directory is full").retry_after(5)
+}
+
+/// The same error for another asker of the group.
+fn copy(error: &Error) -> Error {
+    Error { source: None, fields: error.fields.clone(), ..Error::new(error.code, error.detail.clone()) }
+}

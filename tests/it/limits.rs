@@ -1,0 +1,72 @@
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::Host;
+
+/// Most memory the host may have in use after a hostile guest, in MiB.
+const HOST_MEMORY: u64 = 400;
+
+#[tokio::test]
+async fn every_limit_bites_and_has_its_own_word() {
+    let host = Host::start();
+    for (guest, args, limits, outcome) in [
+        ("spin", json!({}), json!({ "timeoutMs": 200, "fuel": 1_000_000_000_000_u64 }), "timeout timeout"),
+        ("spin", json!({}), json!({ "fuel": 10_000_000 }), "error out_of_fuel"),
+        ("fuel-burner", json!({}), json!({ "fuel": 10_000_000 }), "error out_of_fuel"),
+        ("memory-hog", json!({ "abort": true }), json!({ "memoryMb": 32 }), "error out_of_memory"),
+        ("slow-host-call", json!({}), json!({ "timeoutMs": 200 }), "timeout timeout"),
+        ("start-loop", json!({}), json!({ "timeoutMs": 200, "fuel": 1_000_000_000_000_u64 }), "timeout timeout"),
+        ("post-return-loop", json!({}), json!({ "timeoutMs": 200, "fuel": 1_000_000_000_000_u64 }), "timeout timeout"),
+        ("bulk-copy", json!({}), json!({ "timeoutMs": 2000, "fuel": 1_000_000_000 }), "error out_of_fuel"),
+        ("stack-overflow", json!({}), json!({}), "error trap"),
+        ("trap", json!({ "kind": "unreachable" }), json!({}), "error trap"),
+        ("trap", json!({ "kind": "divide" }), json!({}), "error trap"),
+        ("trap", json!({ "kind": "exit0" }), json!({}), "error trap"),
+        ("output-flood", json!({ "bytes": 5_000_000 }), json!({}), "error output_too_large"),
+        ("resource-flood", json!({ "kind": "pollables" }), json!({}), "error trap"),
+        ("resource-flood", json!({ "kind": "random" }), json!({}), "error trap"),
+        ("bad-output", json!({}), json!({}), "error invalid_output"),
+        ("refuse", json!({ "code": "no", "message": "never" }), json!({}), "error skill_error"),
+    ] {
+        let uploaded = host.upload(guest, crate::support::guest(guest)).await;
+        assert!(uploaded.status.is_success(), "{guest}: {}", uploaded.body);
+        assert_eq!(host.outcome(guest, args, limits).await, outcome, "{guest}");
+        assert!(host.resident_mib() < HOST_MEMORY, "{guest}: {} MiB", host.resident_mib());
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_guest_soon_after_it_passes() {
+    let host = Host::start().with("spin").await;
+    let began = Instant::now();
+    let reply = host.run("spin", json!({}), json!({ "timeoutMs": 300, "fuel": 1_000_000_000_000_u64 })).await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(reply.body["killed"], true);
+    assert!(reply.body["error"]["message"].as_str().unwrap().contains("300 ms"), "{}", reply.body);
+}
+
+#[tokio::test]
+async fn each_call_gets_a_fresh_instance() {
+    let host = Host::start().with("state-leak").await;
+    for _ in 0..3 {
+        assert_eq!(host.run("state-leak", json!({}), json!({})).await.body["output"]["count"], 1);
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_granted() {
+    let host = Host::start().with("wasi-probe").await;
+    let probe = host.run("wasi-probe", json!({}), json!({})).await;
+    let output = &probe.body["output"];
+    for attempt in ["write", "tcpConnect", "udpSend", "resolve", "readHostFile", "http"] {
+        assert!(output[attempt]["error"].is_string(), "{attempt}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn a_component_of_too_many_instances_is_refused() {
+    let host = Host::start();
+    let reply = host.upload("many-instances", crate::support::guest("many-instances")).await;
+    assert_eq!(reply.summary(), "422 invalid_component", "{}", reply.body);
+}

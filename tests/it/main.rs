@@ -1,0 +1,16 @@
+//! The one integration-test binary: the real program, the real database, real guests.
+
+/// Starting the program and talking to it.
+mod support;
+
+/// The main job: upload, run, find it again; and what bad input gets.
+mod main_job;
+
+/// Hostile guests: every limit bites, and the host is there afterwards.
+mod limits;
+
+/// Keys, and what other owners may see.
+mod keys;
+
+/// Crashes: nothing acknowledged is lost.
+mod recovery;
