@@ -151,15 +151,16 @@ fn lock(dir: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
+/// Makes the first admin key. Its file comes before its row: a crash in between leaves a file
+/// that the next start replaces, and never a key whose secret nobody knows.
 async fn first_admin(access: &Access, dir: &Path, secret: Option<String>) -> Result<(), Error> {
-    let given = secret.is_some();
-    let secret = access.create_first_admin(secret).await?;
-    if given {
-        return Ok(());
+    if let Some(secret) = secret {
+        return access.create_first_admin(&secret).await;
     }
+    let secret = crate::access::new_secret()?;
     let path = dir.join(ADMIN_KEY_FILE);
-    // An older one is of no use: no admin key was left.
     let _ = std::fs::remove_file(&path);
     files::write_durably(&path, secret.as_bytes()).map_err(Error::internal)?;
-    files::sync_directory(dir).map_err(Error::internal)
+    files::sync_directory(dir).map_err(Error::internal)?;
+    access.create_first_admin(&secret).await
 }

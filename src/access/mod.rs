@@ -58,13 +58,13 @@ impl Access {
         self.keys.read().values().any(|stored| stored.key.is_admin() && stored.key.is_live(now))
     }
 
-    /// Makes the first admin key, with this secret or a new one, and gives the secret.
+    /// Makes the first admin key, with this secret.
     ///
     /// # Errors
     ///
     /// `malformed` if the secret is too short.
-    pub async fn create_first_admin(&self, secret: Option<String>) -> Result<String, Error> {
-        if secret.as_ref().is_some_and(|secret| secret.chars().count() < MIN_ADMIN_SECRET) {
+    pub async fn create_first_admin(&self, secret: &str) -> Result<(), Error> {
+        if secret.chars().count() < MIN_ADMIN_SECRET {
             let detail = format!("SKILLVISOR_ADMIN_KEY must have at least {MIN_ADMIN_SECRET} characters");
             return Err(Error::new(Code::Malformed, detail));
         }
@@ -74,9 +74,7 @@ impl Access {
             scopes: vec![Scope::Admin],
             ..NewKey::default()
         };
-        let secret = secret.map_or_else(new_secret, Ok)?;
-        self.insert(new, &secret).await?;
-        Ok(secret)
+        self.insert(new, secret).await.map(drop)
     }
 
     /// Makes a key; gives it with its secret, which is nowhere else.
@@ -197,7 +195,7 @@ fn hash(secret: &str) -> [u8; 32] {
 }
 
 /// `sk_` and 256 random bits in hex.
-fn new_secret() -> Result<String, Error> {
+pub(crate) fn new_secret() -> Result<String, Error> {
     let mut bits = [0; 32];
     getrandom::fill(&mut bits).map_err(|error| Error::internal(error.to_string()))?;
     Ok(format!("sk_{}", hex::encode(bits)))

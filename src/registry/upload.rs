@@ -77,7 +77,7 @@ impl Registry {
         let record = ComponentRecord { digest: component.digest, bytes: component.bytes };
         let mut preparing = self.sandbox.prepare(prepare_request(&owner, record, &component.file))?;
         let inspection = look(&mut preparing).await?;
-        let skill = self.draft(caller, owner, manifest, inspection, record.digest)?;
+        let skill = self.draft(caller, manifest, inspection, record.digest)?;
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
         let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
             Ok(answer) => {
@@ -111,7 +111,7 @@ impl Registry {
         let inspection = look(&mut preparing).await?;
         (&mut preparing.ready).await.map_err(Error::internal)??;
         self.sandbox.check(digest)?;
-        let skill = self.draft(caller, owner, manifest, inspection, digest)?;
+        let skill = self.draft(caller, manifest, inspection, digest)?;
         self.keep(skill, record, None).await
     }
 
@@ -119,11 +119,11 @@ impl Registry {
     fn draft(
         &self,
         caller: &Caller,
-        owner: OwnerId,
         mut manifest: Manifest,
         inspection: Inspection,
         digest: Digest,
     ) -> Result<Skill, Error> {
+        let owner = owner_for(caller, &manifest)?;
         let from_component = |name: Option<String>| name.filter(|name| name.parse::<crate::model::SkillName>().is_ok());
         manifest.name = manifest.name.or_else(|| from_component(inspection.name));
         manifest.version = manifest.version.or(inspection.version);

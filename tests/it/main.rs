@@ -1,5 +1,7 @@
 //! The one integration-test binary: the real program, the real database, real guests.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what is meant")]
+
 /// Starting the program and talking to it.
 mod support;
 
