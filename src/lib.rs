@@ -5,6 +5,7 @@
 //! (one request from start to record), [`host`] (everything built once), [`face`] (HTTP).
 
 pub mod access;
+pub mod config;
 pub mod executor;
 pub mod face;
 pub mod host;

@@ -1,0 +1,177 @@
+//! The one table of settings, and the typed values that come from it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::kinds::{
+    Address, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Optional, Path, Span, Switch,
+};
+use super::sources::{Given, Source};
+use super::{ConfigError, Explained};
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Its name in the file; a dot is a table.
+    pub name: &'static str,
+    /// Its value when nobody gives one, as one would write it. Empty where it depends on the user.
+    pub default: &'static str,
+    /// The word for its value.
+    pub word: &'static str,
+    /// What is allowed, to follow "must be".
+    pub allowed: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+impl Setting {
+    /// Its variable: `SKILLVISOR_UPLOAD_MAX_BYTES`.
+    pub fn variable(&self) -> String {
+        format!("{}{}", super::environment::PREFIX, self.name.replace('.', "_").to_ascii_uppercase())
+    }
+
+    /// Its flag, without the two dashes in front: `upload-max-bytes`.
+    pub fn flag(&self) -> String {
+        self.name.replace(['.', '_'], "-")
+    }
+
+    /// Whether it is on or off, so that the flag alone says "on".
+    pub fn is_switch(&self) -> bool {
+        self.word == Switch::WORD
+    }
+}
+
+/// Declares the settings and their rows, so that neither can exist without the other.
+macro_rules! settings {
+    ($($field:ident: $value:ty as $kind:ty, $name:literal = $default:literal, $help:literal;)*) => {
+        /// Every setting, in the order of the documentation.
+        pub const SETTINGS: &[Setting] = &[$(Setting {
+            name: $name, default: $default, word: <$kind as Kind>::WORD, allowed: <$kind as Kind>::ALLOWED, help: $help,
+        },)*];
+
+        /// The settings as they are used.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $(#[doc = $help] pub $field: $value,)*
+            /// What each one was read from.
+            pub(super) given: BTreeMap<&'static str, Given>,
+        }
+
+        impl Settings {
+            /// Reads what was given; `given` has one entry for each setting.
+            ///
+            /// # Errors
+            ///
+            /// Every value that cannot be read.
+            pub(super) fn read(given: BTreeMap<&'static str, Given>) -> Result<Self, ConfigError> {
+                let mut problems = Vec::new();
+                $(let $field = read_one::<$kind>($name, &given, &mut problems);)*
+                match ($($field,)*) {
+                    ($(Some($field),)*) => Ok(Self { $($field,)* given }),
+                    _ => Err(ConfigError { problems }),
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    listen: SocketAddr as Address, "listen" = "127.0.0.1:20128",
+        "Address and port of the HTTP API. Port 0 takes a free one.";
+    data_dir: PathBuf as Path, "data_dir" = "",
+        "Directory of everything that is kept. Default: $XDG_DATA_HOME/skillvisor, else ~/.local/share/skillvisor; under systemd the StateDirectory of the unit.";
+    behind_proxy: bool as Switch, "behind_proxy" = "false",
+        "Listen on any address without TLS, because a proxy in front of the server speaks it.";
+    tls_cert: Option<PathBuf> as Optional<Path>, "tls.cert" = "none",
+        "Certificate chain (PEM) of the HTTP API. Only together with tls.key.";
+    tls_key: Option<PathBuf> as Optional<Path>, "tls.key" = "none",
+        "Private key (PEM) of the HTTP API. Only together with tls.cert.";
+    metrics_listen: Option<SocketAddr> as Optional<Address>, "metrics.listen" = "none",
+        "Address and port of a listener of its own for /metrics, which asks for no key.";
+    upload_max_bytes: u64 as Bytes, "upload.max_bytes" = "64MiB",
+        "Largest upload.";
+    concurrency_host: usize as Count, "concurrency.host" = "256",
+        "Executions that run at one time.";
+    concurrency_per_owner: usize as Count, "concurrency.per_owner" = "128",
+        "Executions of one owner that run at one time.";
+    queue_host: usize as Count, "queue.host" = "4096",
+        "Executions that may wait for a free place; more are answered with 503.";
+    queue_per_owner: usize as Count, "queue.per_owner" = "1024",
+        "Executions of one owner that may wait for a free place; more are answered with 429.";
+    compile_workers: usize as Count, "compile.workers" = "2",
+        "Components that are compiled at one time, each in a process of its own.";
+    compile_memory_mb: u64 as Mebibytes, "compile.memory_mb" = "2048",
+        "Most memory of one compilation, in MiB.";
+    compile_timeout: Duration as Millis, "compile.timeout_ms" = "120000",
+        "Longest compilation, in milliseconds.";
+    retention_results: Duration as Lifetime, "retention.results" = "24h",
+        "How long the full result of an execution is kept.";
+    shutdown_drain: Duration as Span, "shutdown.drain" = "10s",
+        "How long running executions may go on after the signal to stop.";
+    log_format: LogFormat as LogFormat, "log.format" = "auto",
+        "Log lines on stderr as json or text; auto is text on a terminal and json elsewhere.";
+    log_level: String as LogFilter, "log.level" = "info",
+        "What is logged: a level, or levels by module (info,skillvisor::executor=debug).";
+}
+
+/// Reads one setting, or notes what is wrong with it.
+fn read_one<K: Kind>(
+    name: &'static str,
+    given: &BTreeMap<&'static str, Given>,
+    problems: &mut Vec<String>,
+) -> Option<K::Value> {
+    let given = given.get(name)?;
+    let value = K::read(given);
+    if value.is_none() {
+        let or_none = if K::read(&Given::by_default("none")).is_some() { ", or none" } else { "" };
+        problems.push(format!("{name} = {:?} ({}): must be {}{or_none}", given.text, given.source, K::ALLOWED));
+    }
+    value
+}
+
+impl Settings {
+    /// Each setting with its value and where that came from.
+    pub fn explain(&self) -> Vec<Explained> {
+        let explain = |setting: &Setting| {
+            let given = self.given.get(setting.name)?;
+            Some(Explained {
+                name: setting.name,
+                value: given.text.clone(),
+                source: given.source.to_string(),
+                given: given.source != Source::Default,
+            })
+        };
+        SETTINGS.iter().filter_map(explain).collect()
+    }
+
+    /// Whether somebody gave the setting a value.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.get(name).is_some_and(|given| given.source != Source::Default)
+    }
+
+    /// Where a setting came from.
+    pub(super) fn source(&self, name: &str) -> String {
+        self.given.get(name).map_or_else(String::new, |given| given.source.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_variables_and_flags_are_spelt_alike() {
+        let setting = SETTINGS.iter().find(|setting| setting.name == "concurrency.per_owner").unwrap();
+        assert_eq!(setting.variable(), "SKILLVISOR_CONCURRENCY_PER_OWNER");
+        assert_eq!(setting.flag(), "concurrency-per-owner");
+    }
+
+    #[test]
+    fn no_two_settings_share_a_variable_or_a_flag() {
+        let variables: std::collections::BTreeSet<_> = SETTINGS.iter().map(Setting::variable).collect();
+        let flags: std::collections::BTreeSet<_> = SETTINGS.iter().map(Setting::flag).collect();
+        assert_eq!((variables.len(), flags.len()), (SETTINGS.len(), SETTINGS.len()));
+    }
+}
