@@ -1,0 +1,143 @@
+//! What the data directory lies on, and who may touch it.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::face::cli::table;
+use crate::files;
+use crate::host::ADMIN_KEY_FILE;
+
+use super::Check;
+
+/// Free space below which nothing works, and below which somebody should look.
+const TOO_LITTLE: u64 = 256 << 20;
+const LITTLE: u64 = 2 << 30;
+/// A disk that takes longer for one write is the bottleneck of every execution.
+const SLOW_SYNC: Duration = Duration::from_millis(20);
+/// How often a write is timed.
+const SYNCS: usize = 9;
+
+pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
+    let shown = data_dir.display();
+    if !data_dir.exists() {
+        let found = format!("{shown} does not exist yet; the first start makes it");
+        let mut checks = vec![Check::ok("data directory", found)];
+        // Whatever exists above it is what it will lie on.
+        checks.extend(data_dir.ancestors().find(|path| path.exists()).and_then(|path| free(path).ok()));
+        return checks;
+    }
+    let owner = match files::foreign_writers(data_dir) {
+        Ok(None) => Check::ok("data directory", format!("{shown} is this user's alone")),
+        Ok(Some(why)) => {
+            let mend = format!("run as its owner, or: chmod 700 {0} && chown $(id -u) {0}", table::shell_word(&shown.to_string()));
+            Check::fail("data directory", format!("{shown}: {why}"), mend)
+        }
+        Err(error) => Check::fail("data directory", format!("{shown}: {error}"), "check that this user may enter it"),
+    };
+    let mut checks = vec![owner];
+    checks.extend(admin_key(data_dir));
+    checks.push(free(data_dir).unwrap_or_else(|error| unknown("free disk", &error)));
+    checks.push(sync(data_dir).unwrap_or_else(|error| unknown("disk latency", &error)));
+    checks
+}
+
+fn unknown(name: &'static str, error: &std::io::Error) -> Check {
+    Check::warn(name, format!("could not be measured: {error}"), "run doctor as the user that runs the server")
+}
+
+/// The admin key is for its owner only.
+fn admin_key(data_dir: &Path) -> Option<Check> {
+    let path = data_dir.join(ADMIN_KEY_FILE);
+    let mode = path.metadata().ok()?.mode() & 0o777;
+    let found = format!("{ADMIN_KEY_FILE} has mode {mode:o}");
+    Some(if mode & 0o077 == 0 {
+        Check::ok("admin key", found)
+    } else {
+        Check::fail("admin key", found, format!("chmod 600 {}", table::shell_word(&path.display().to_string())))
+    })
+}
+
+fn free(path: &Path) -> std::io::Result<Check> {
+    let disk = rustix::fs::statvfs(path)?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let found = format!("{} free", table::bytes(free));
+    let mend = "free some space, or put data_dir on a larger disk";
+    Ok(match free {
+        0..TOO_LITTLE => Check::fail("free disk", found, mend),
+        TOO_LITTLE..LITTLE => Check::warn("free disk", found, mend),
+        _ => Check::ok("free disk", found),
+    })
+}
+
+/// How long the disk takes to keep a small write: every execution waits for two of them.
+fn sync(data_dir: &Path) -> std::io::Result<Check> {
+    let path = data_dir.join(format!("doctor-{}.tmp", std::process::id()));
+    let mut file = files::create_private(&path)?;
+    let times = (0..SYNCS).map(|_| timed_write(&mut file)).collect::<std::io::Result<Vec<_>>>();
+    // The measurement matters more than its left-over.
+    let _ = std::fs::remove_file(&path);
+    let mut times = times?;
+    times.sort_unstable();
+    let median = times.get(SYNCS / 2).copied().unwrap_or_default();
+    let found = format!("a durable write takes {}", table::time(median));
+    Ok(if median > SLOW_SYNC {
+        Check::warn("disk latency", found, "put data_dir on a local SSD; network disks and SD cards are slow to sync")
+    } else {
+        Check::ok("disk latency", found)
+    })
+}
+
+fn timed_write(file: &mut File) -> std::io::Result<Duration> {
+    let start = Instant::now();
+    file.write_all(&[0; 4096])?;
+    file.sync_data()?;
+    Ok(start.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::Verdict;
+    use super::*;
+
+    fn verdict(checks: &[Check], name: &str) -> Option<Verdict> {
+        checks.iter().find(|check| check.name == name).map(|check| check.verdict)
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_is_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(verdict(&checks(dir.path()), "data directory"), Some(Verdict::Ok));
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(verdict(&checks(dir.path()), "data directory"), Some(Verdict::Fail));
+    }
+
+    #[test]
+    fn a_key_that_others_can_read_is_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join(ADMIN_KEY_FILE);
+        drop(files::create_private(&key).unwrap());
+        assert_eq!(verdict(&checks(dir.path()), "admin key"), Some(Verdict::Ok));
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(verdict(&checks(dir.path()), "admin key"), Some(Verdict::Fail));
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_yet_is_no_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = checks(&dir.path().join("a/b"));
+        assert_eq!(verdict(&found, "data directory"), Some(Verdict::Ok));
+        assert!(verdict(&found, "free disk").is_some());
+    }
+
+    #[test]
+    fn measuring_leaves_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(verdict(&checks(dir.path()), "disk latency").is_some());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,117 @@
+//! `skillvisor doctor`.
+
+mod data_dir;
+mod machine;
+mod server;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::config::Settings;
+
+use super::context::Context;
+use super::exit::{Exit, Failure};
+
+/// Check settings, data directory, server and machine, and say how to mend what is wrong
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  skillvisor doctor
+  skillvisor doctor --data-dir /var/lib/skillvisor --json")]
+pub(super) struct DoctorArgs {
+    /// Also show every setting with its value and where that comes from
+    #[arg(long)]
+    settings: bool,
+}
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+/// One check and what it found.
+#[derive(Clone, Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    verdict: Verdict,
+    /// What was found.
+    found: String,
+    /// How to mend it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Ok, found: found.into(), mend: None }
+    }
+
+    fn warn(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { name, verdict: Verdict::Warn, found: found.into(), mend: Some(mend.into()) }
+    }
+
+    fn fail(name: &'static str, found: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Fail, ..Self::warn(name, found, mend) }
+    }
+}
+
+pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Failure> {
+    let (settings, mut checks) = match read_settings(context) {
+        Ok(settings) => (Some(settings), vec![Check::ok("settings", "all are known and readable")]),
+        Err(checks) => (None, checks),
+    };
+    if let Some(settings) = &settings {
+        checks.extend(data_dir::checks(&settings.data_dir));
+        checks.push(server::check(&settings.data_dir).await);
+    }
+    checks.extend(machine::checks());
+    tell(context, args, &checks, settings.as_ref())?;
+    let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
+    Ok(if failed { Exit::RunEnded } else { Exit::Success })
+}
+
+/// The settings, or each thing that is wrong with them.
+fn read_settings(context: &Context) -> Result<Settings, Vec<Check>> {
+    let settings = context.settings(&BTreeMap::new()).and_then(|settings| {
+        context.environment.admin_key()?;
+        Ok(settings)
+    });
+    let mend = "`skillvisor serve --help` lists every setting and what is allowed";
+    settings.map_err(|error| error.problems.into_iter().map(|problem| Check::fail("settings", problem, mend)).collect())
+}
+
+fn tell(context: &Context, args: &DoctorArgs, checks: &[Check], settings: Option<&Settings>) -> Result<(), Failure> {
+    let output = context.output;
+    let explained = settings.map(Settings::explain).unwrap_or_default();
+    if output.json {
+        return output.json(&json!({ "checks": checks, "settings": explained }));
+    }
+    let word = |verdict| match verdict {
+        Verdict::Ok => "ok",
+        Verdict::Warn => "warn",
+        Verdict::Fail => "FAIL",
+    };
+    let rows: Vec<_> = checks.iter().map(|check| vec![word(check.verdict).into(), check.name.into(), check.found.clone()]).collect();
+    output.full_table(&["", "CHECK", "FOUND"], &rows)?;
+    for check in checks {
+        if let Some(mend) = &check.mend {
+            output.line(&format!("\n{}: {}\n  mend it: {mend}", check.name, check.found))?;
+        }
+    }
+    let rows: Vec<_> = explained
+        .into_iter()
+        .filter(|one| args.settings || one.given)
+        .map(|one| vec![one.name.to_owned(), one.value, one.source])
+        .collect();
+    if !rows.is_empty() {
+        output.line("")?;
+        output.full_table(&["SETTING", "VALUE", "FROM"], &rows)?;
+    }
+    Ok(())
+}

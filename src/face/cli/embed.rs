@@ -1,0 +1,169 @@
+//! A host and its HTTP server inside this process.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::config::{Secret, Settings};
+use crate::executor::AdmissionSettings;
+use crate::face::http::{HttpOptions, Server};
+use crate::files;
+use crate::host::{ADMIN_KEY_FILE, Host, HostOptions};
+use crate::model::{Code, Error};
+use crate::sandbox::CompileSettings;
+
+use super::exit::{Exit, Failure};
+
+/// The file in which the lock's holder says where it is.
+const SERVER_FILE: &str = "server.json";
+
+/// The file that a host locks while it uses the directory, as in [`crate::host`].
+pub(super) const LOCK_FILE: &str = "lock";
+
+/// Where the holder of a data directory's lock is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Holder {
+    /// Its process.
+    pub(super) pid: u32,
+    /// Its HTTP API.
+    pub(super) url: String,
+}
+
+impl Holder {
+    /// What the data directory says. It may be a server that is gone: only the lock tells.
+    pub(super) fn of(data_dir: &Path) -> Option<Self> {
+        let text = fs::read_to_string(data_dir.join(SERVER_FILE)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Says that it is us.
+    fn write(&self, data_dir: &Path) -> std::io::Result<()> {
+        let unfinished = data_dir.join(format!("{SERVER_FILE}.tmp"));
+        // What a crash left there is of no use.
+        let _ = fs::remove_file(&unfinished);
+        files::write_durably(&unfinished, &serde_json::to_vec(self)?)?;
+        fs::rename(&unfinished, data_dir.join(SERVER_FILE))
+    }
+}
+
+/// A host that serves from this process.
+pub(super) struct Embedded {
+    /// Where.
+    pub(super) url: String,
+    /// Whether its first admin key was made just now and lies in the data directory.
+    pub(super) is_new: bool,
+    data_dir: PathBuf,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+impl Embedded {
+    /// Opens the data directory and listens.
+    pub(super) async fn start(settings: &Settings, admin_key: Option<Secret>) -> Result<Self, Failure> {
+        let data_dir = settings.data_dir.clone();
+        let had_key = data_dir.join(ADMIN_KEY_FILE).exists();
+        let host = Host::open(host_options(settings, admin_key)?).await.map_err(|error| opened(&data_dir, error))?;
+        let options = HttpOptions { listen: settings.listen, max_upload_bytes: settings.upload_max_bytes };
+        let server = Server::bind(host, options).await.map_err(|error| {
+            Failure::from(error).hint("another program listens there; choose a port with --listen, 0 for a free one")
+        })?;
+        let url = server.url();
+        let holder = Holder { pid: std::process::id(), url: url.clone() };
+        holder.write(&data_dir).map_err(|error| Failure::internal(format!("cannot write {SERVER_FILE}: {error}")))?;
+        let (stop, stopped) = oneshot::channel();
+        let drain = settings.shutdown_drain;
+        let serving = tokio::spawn(async move {
+            server.run(async { drop(stopped.await) }, drain).await;
+        });
+        let is_new = !had_key && data_dir.join(ADMIN_KEY_FILE).exists();
+        Ok(Self { url, is_new, data_dir, stop, serving })
+    }
+
+    /// Whether it still serves; resolves when it does not.
+    pub(super) async fn ended(&mut self) {
+        let _ = (&mut self.serving).await;
+    }
+
+    /// Stops taking requests, lets what runs end, and gives the data directory free.
+    pub(super) async fn stop(self) {
+        // First, so that nobody starts to talk to us now.
+        let _ = fs::remove_file(self.data_dir.join(SERVER_FILE));
+        let _ = self.stop.send(());
+        let _ = self.serving.await;
+    }
+}
+
+fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOptions, Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::internal(format!("cannot find this program's own file: {error}")))?;
+    let mut options = HostOptions::new(&settings.data_dir, &program);
+    options.admin_key = admin_key.map(|key| key.reveal().to_owned());
+    options.admission = AdmissionSettings {
+        concurrency_host: settings.concurrency_host,
+        concurrency_per_owner: settings.concurrency_per_owner,
+        queue_host: settings.queue_host,
+        queue_per_owner: settings.queue_per_owner,
+    };
+    options.compile = CompileSettings {
+        program,
+        memory_mb: settings.compile_memory_mb,
+        timeout: settings.compile_timeout,
+        workers: settings.compile_workers,
+    };
+    Ok(options)
+}
+
+/// Why the data directory did not open.
+fn opened(data_dir: &Path, error: Error) -> Failure {
+    if !is_locked(&error) {
+        let place = format!("{}: ", data_dir.display());
+        let mut failure = Failure::from(error);
+        failure.detail.insert_str(0, &place);
+        return failure;
+    }
+    let holder = match Holder::of(data_dir) {
+        Some(holder) => format!("process {} uses it and serves {}", holder.pid, holder.url),
+        None => "another process uses it".to_owned(),
+    };
+    Failure::new(Exit::Locked, "locked", format!("the data directory {} is locked: {holder}", data_dir.display()))
+        .hint("stop that process, or give this one a directory of its own with --data-dir")
+}
+
+fn is_locked(error: &Error) -> bool {
+    error.code == Code::Unavailable && error.detail.contains("locked")
+}
+
+/// How long a command waits for a server that has the lock but does not answer yet.
+pub(super) const STARTING: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_holder_is_read_as_it_was_written_and_for_this_user_only() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Holder::of(dir.path()), None);
+        for pid in [1, 2] {
+            let holder = Holder { pid, url: "http://127.0.0.1:1".into() };
+            holder.write(dir.path()).unwrap();
+            assert_eq!(Holder::of(dir.path()), Some(holder));
+        }
+        assert_eq!(fs::metadata(dir.path().join(SERVER_FILE)).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_locked_directory_has_its_own_exit_code() {
+        let dir = tempfile::tempdir().unwrap();
+        Holder { pid: 7, url: "http://127.0.0.1:1".into() }.write(dir.path()).unwrap();
+        let failure = opened(dir.path(), Error::new(Code::Unavailable, "the data directory is locked: x"));
+        assert_eq!(failure.exit, Exit::Locked);
+        assert!(failure.detail.contains("process 7 uses it"), "{}", failure.detail);
+        assert_eq!(opened(dir.path(), Error::new(Code::Unavailable, "not safe")).exit, Exit::Busy);
+    }
+}

@@ -1,0 +1,152 @@
+//! `skillvisor logs`.
+
+use serde_json::Value;
+
+use crate::model::{Clock, Status};
+
+use super::client::Client;
+use super::exit::{Exit, Failure};
+use super::output::Output;
+use super::report::{Ran, from_ms};
+use super::time::{Direction, point};
+use super::{json_text, table, value};
+
+/// List executions, newest first, or show one with what it printed
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  skillvisor logs --skill hello --since 1h
+  skillvisor logs --status error --limit 5
+  skillvisor logs 01980000-0000-7000-8000-000000000000")]
+pub(super) struct LogsArgs {
+    /// Id of one execution
+    #[arg(conflicts_with_all = ["skill", "status", "session", "owner", "since", "limit"])]
+    id: Option<String>,
+    /// Only those of this skill
+    #[arg(long, value_name = "NAME")]
+    skill: Option<String>,
+    /// Only those that stand so
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Status::ALL.iter().map(|status| status.as_str())))]
+    status: Option<String>,
+    /// Only those of this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only those of this owner
+    #[arg(long)]
+    owner: Option<String>,
+    /// Only those since then: a duration such as 30m or 7d, or a time
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+    limit: u32,
+}
+
+pub(super) async fn run(output: Output, client: &Client, args: &LogsArgs) -> Result<Exit, Failure> {
+    match &args.id {
+        Some(id) => one(output, client, id).await,
+        None => list(output, client, args).await,
+    }
+}
+
+async fn one(output: Output, client: &Client, id: &str) -> Result<Exit, Failure> {
+    let reply = client.get(&["api", "skills", "executions", id], &[]).await?;
+    if output.json {
+        output.json_text(&reply.text)?;
+    } else {
+        output.line(&page(&Ran::parse(&reply.text)?))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// An execution on a page.
+fn page(ran: &Ran) -> String {
+    let text = |name| value::text(&ran.execution, name);
+    let facts = value::facts(&[
+        ("function", text("function")),
+        ("digest", text("digest")),
+        ("owner", text("owner")),
+        ("key", text("keyId")),
+        ("session", text("sessionId")),
+        ("door", text("door")),
+        ("attempts", text("attempts")),
+        ("exit code", text("exitCode")),
+        ("created", text("createdAt")),
+        ("finished", text("finishedAt")),
+    ]);
+    let mut parts = vec![ran.outcome(), facts];
+    for name in ["stdout", "stderr"] {
+        let printed = table::clean(&text(name));
+        if !printed.is_empty() {
+            parts.push(format!("{name}:\n{}", printed.trim_end_matches('\n')));
+        }
+    }
+    parts.extend(ran.result.as_deref().map(|result| format!("output:\n{}", json_text::pretty(result))));
+    parts.join("\n\n")
+}
+
+async fn list(output: Output, client: &Client, args: &LogsArgs) -> Result<Exit, Failure> {
+    let since = args.since.as_deref().map(|since| point(since, Direction::Ago, Clock::System.now_ms())).transpose()?;
+    let limit = args.limit.to_string();
+    let query = [
+        ("skill", args.skill.as_deref()),
+        ("status", args.status.as_deref()),
+        ("session", args.session.as_deref()),
+        ("owner", args.owner.as_deref()),
+        ("since", since.as_deref()),
+        ("limit", Some(limit.as_str())),
+    ];
+    let reply = client.get(&["api", "skills", "executions"], &query).await?;
+    if output.json {
+        output.json_text(&reply.text)?;
+        return Ok(Exit::Success);
+    }
+    let answer = reply.json()?;
+    let rows: Vec<_> = value::list(&answer, "executions").iter().map(row).collect();
+    if rows.is_empty() {
+        output.note("no executions");
+        return Ok(Exit::Success);
+    }
+    output.table(&["ID", "SKILL", "STATUS", "CODE", "TOOK", "CREATED", "SESSION"], &rows)?;
+    let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
+    if usize::try_from(total).is_ok_and(|total| total > rows.len()) {
+        output.note(&format!("{} of {total}; --limit shows more", rows.len()));
+    }
+    Ok(Exit::Success)
+}
+
+fn row(execution: &Value) -> Vec<String> {
+    let text = |name| value::text(execution, name);
+    let code = execution.get("error").map(|error| value::text(error, "code")).unwrap_or_default();
+    let took = execution.get("durationMs").and_then(Value::as_f64).map(|ms| table::time(from_ms(ms)));
+    let took = took.unwrap_or_default();
+    vec![text("id"), text("skillId"), text("status"), code, took, text("createdAt"), text("sessionId")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_execution_is_told_with_what_it_printed() {
+        let ran = Ran::parse(
+            r#"{"id":"0198","skillId":"a@1.0.0","status":"success","durationMs":3.1,"function":"run","stdout":"one\ntwo\n",
+               "stderr":"","exitCode":0,"error":null,"output":{"n":1}}"#,
+        );
+        insta::assert_snapshot!(page(&ran.unwrap()), @r#"
+        success: a@1.0.0 in 3.1 ms (0198)
+
+        function   run
+        exit code  0
+
+        stdout:
+        one
+        two
+
+        output:
+        {
+          "n": 1
+        }
+        "#);
+    }
+}

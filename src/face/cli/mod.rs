@@ -1,0 +1,182 @@
+//! The command line: one file for each subcommand.
+//!
+//! Every subcommand but `serve`, `doctor` and `completions` is a client of the HTTP API, of
+//! the server that was named, of the one on this machine, or of one that this process opens
+//! for itself ([`local`]). Only [`output`] prints.
+
+mod client;
+mod completions;
+mod context;
+mod delete;
+mod doctor;
+mod embed;
+mod enable;
+mod exec;
+mod exit;
+mod flags;
+mod folder;
+mod json_text;
+mod keys;
+mod list;
+mod local;
+mod logging;
+mod logs;
+mod multipart;
+mod output;
+mod push;
+mod report;
+mod sample;
+mod serve;
+mod show;
+mod table;
+mod time;
+mod value;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::runtime::Runtime;
+
+use crate::config::Environment;
+use crate::sandbox::compile_worker_main;
+
+use self::client::Client;
+use self::context::{Context, Global};
+use self::exit::{EXIT_CODES_HELP, Exit, Failure};
+use self::local::Connection;
+use self::output::Output;
+
+/// A host for skills: sandboxed WebAssembly tools for AI agents, with hard limits and a full audit
+#[derive(Parser)]
+#[command(name = "skillvisor", version, max_term_width = 100, after_help = EXIT_CODES_HELP)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Serve(serve::ServeArgs),
+    #[command(subcommand)]
+    Keys(keys::KeysCommand),
+    Push(push::PushArgs),
+    Exec(exec::ExecArgs),
+    List(list::ListArgs),
+    Show(show::ShowArgs),
+    Logs(logs::LogsArgs),
+    Delete(delete::DeleteArgs),
+    Enable(enable::EnableArgs),
+    Disable(enable::DisableArgs),
+    Doctor(doctor::DoctorArgs),
+    Completions(completions::CompletionsArgs),
+}
+
+/// Runs the command line with its arguments, the program's name first.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter().peekable();
+    let program = arguments.next().unwrap_or_else(|| "skillvisor".into());
+    // The worker compiles what others uploaded: it starts with nothing of ours around it.
+    if arguments.next_if(|argument| argument == "compile-worker").is_some() {
+        return compile_worker_main(arguments);
+    }
+    let cli = match Cli::try_parse_from(std::iter::once(program).chain(arguments)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout with 0, usage to stderr with 2; nothing to do if that fails.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
+        }
+    };
+    let output = Output::of_process(cli.global.json);
+    let context = Context { global: cli.global, environment: Environment::of_process(), output };
+    match run(&context, cli.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output.failure(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
+    if let Command::Completions(args) = &command {
+        return completions::run(context.output, args);
+    }
+    let runtime = Runtime::new().map_err(|error| Failure::internal(format!("cannot start threads: {error}")))?;
+    let result = runtime.block_on(async {
+        match command {
+            Command::Serve(args) => serve::run(context, &args).await,
+            Command::Doctor(args) => doctor::run(context, &args).await,
+            command => as_client(context, command).await,
+        }
+    });
+    // A guest or a compiler may still hold a thread; the end of the process ends them too.
+    runtime.shutdown_background();
+    result
+}
+
+/// Connects, runs a command, and leaves; an interrupt leaves too, and cancels what runs.
+async fn as_client(context: &Context, command: Command) -> Result<Exit, Failure> {
+    let connection = Connection::open(context).await?;
+    let result = tokio::select! {
+        result = call(context.output, &connection.client, command) => result,
+        _ = tokio::signal::ctrl_c() => Err(Failure::silent(Exit::Interrupted)),
+    };
+    tokio::select! {
+        () = connection.close() => result,
+        _ = tokio::signal::ctrl_c() => Err(Failure::silent(Exit::Interrupted)),
+    }
+}
+
+async fn call(output: Output, client: &Client, command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Keys(command) => keys::run(output, client, command).await,
+        Command::Push(args) => push::run(output, client, &args).await,
+        Command::Exec(args) => exec::run(output, client, &args).await,
+        Command::List(args) => list::run(output, client, &args).await,
+        Command::Show(args) => show::run(output, client, &args).await,
+        Command::Logs(args) => logs::run(output, client, &args).await,
+        Command::Delete(args) => delete::run(output, client, &args).await,
+        Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
+        Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
+        Command::Serve(_) | Command::Doctor(_) | Command::Completions(_) => {
+            Err(Failure::internal("this command is no client"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_go_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn no_argument_takes_a_key() {
+        let mut command = Cli::command();
+        command.build();
+        for command in command.get_subcommands() {
+            for argument in command.get_arguments() {
+                assert!(!matches!(argument.get_id().as_str(), "key" | "token" | "password"), "{argument}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        let mut command = Cli::command();
+        command.build();
+        for command in command.get_subcommands().filter(|command| command.get_name() != "help") {
+            let nested = command.get_subcommands().count() > 0;
+            assert!(nested || command.get_after_help().is_some(), "{}", command.get_name());
+        }
+    }
+}

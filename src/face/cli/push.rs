@@ -1,0 +1,213 @@
+//! `skillvisor push`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::model::Code;
+
+use super::client::{Client, Reply, Upload};
+use super::exit::{Exit, Failure};
+use super::folder::Folder;
+use super::multipart::Pieces;
+use super::output::Output;
+use super::{sample, table, value};
+
+/// Bytes that are sent, and shown as sent, at one time.
+const CHUNK: usize = 64 << 10;
+/// How long to wait before looking again whether a skill is compiled: first, and at most.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// Upload a skill: a component, or a skill folder
+///
+/// A .wasm file alone needs a name and a version, unless the component carries them. A
+/// folder has a SKILL.md, whose block opened by ```json skill is the manifest, and one
+/// .wasm file beside it. A version never changes: pushing the same again is fine, pushing
+/// something else under it is a conflict.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  skillvisor push skills/hello
+  skillvisor push hello.wasm --name hello --version 0.1.0")]
+pub(super) struct PushArgs {
+    /// A .wasm file or a skill folder
+    #[arg(value_name = "FILE|DIR")]
+    path: PathBuf,
+    /// Name, instead of the manifest's
+    #[arg(long)]
+    name: Option<String>,
+    /// Version, instead of the manifest's
+    #[arg(long)]
+    version: Option<String>,
+    /// Description, instead of the manifest's
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Owner, if it is not the key's own (admin keys only)
+    #[arg(long)]
+    owner: Option<String>,
+    /// Manifest (JSON) of a .wasm file
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
+}
+
+pub(super) async fn run(output: Output, client: &Client, args: &PushArgs) -> Result<Exit, Failure> {
+    let pieces = read(args)?;
+    let size = pieces.length();
+    let reply = upload(output, client, args, pieces).await?;
+    let was_there = reply.status == 200;
+    let (text, skill) = ready(output, client, reply).await?;
+    if output.json {
+        output.json_text(&text)?;
+    } else if value::text(&skill, "state") == "ready" {
+        let verb = if was_there { "unchanged" } else { "pushed" };
+        output.line(&told(verb, size, &skill))?;
+    }
+    check_state(&skill)
+}
+
+/// What is to be sent.
+fn read(args: &PushArgs) -> Result<Pieces, Failure> {
+    let (manifest, component) = if args.path.is_dir() {
+        if args.manifest.is_some() {
+            return Err(Failure::usage("--manifest goes with a .wasm file; a folder's manifest is in its SKILL.md"));
+        }
+        let folder = Folder::read(&args.path)?;
+        (Some(folder.manifest), folder.component)
+    } else {
+        let manifest = args.manifest.as_deref().map(read_text).transpose()?;
+        (manifest, args.path.clone())
+    };
+    let component = Bytes::from(fs::read(&component).map_err(|error| Failure::unreadable(&component, &error))?);
+    if !component.starts_with(b"\0asm") {
+        return Err(Failure::usage(format!("{} is not WebAssembly", args.path.display()))
+            .hint("push takes a compiled component (.wasm) or a skill folder"));
+    }
+    Ok(match manifest {
+        Some(manifest) => Pieces::form(&manifest, component),
+        None => Pieces::component(component),
+    })
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))
+}
+
+/// Sends it, with a bar on a terminal.
+async fn upload(output: Output, client: &Client, args: &PushArgs, pieces: Pieces) -> Result<Reply, Failure> {
+    let length = pieces.length();
+    let bar = output.bar(length).with_message("uploading");
+    let moving = bar.clone();
+    let chunks = pieces.pieces.into_iter().flat_map(|mut piece| {
+        std::iter::from_fn(move || (!piece.is_empty()).then(|| piece.split_to(piece.len().min(CHUNK))))
+    });
+    let chunks = chunks.map(move |chunk| {
+        moving.inc(chunk.len() as u64);
+        Ok(chunk)
+    });
+    let query = [
+        ("name", args.name.as_deref()),
+        ("version", args.version.as_deref()),
+        ("description", args.description.as_deref()),
+        ("owner", args.owner.as_deref()),
+    ];
+    let upload = Upload { path: &["api", "skills"], query: &query, content_type: &pieces.content_type, length };
+    let reply = client.upload(upload, stream::iter(chunks)).await;
+    bar.finish_and_clear();
+    reply
+}
+
+/// Waits until the skill is compiled, and gives the last answer as text and value.
+async fn ready(output: Output, client: &Client, reply: Reply) -> Result<(String, Value), Failure> {
+    let mut skill = reply.json()?;
+    let Some(location) = reply.location.filter(|_| value::text(&skill, "state") == "compiling") else {
+        return Ok((reply.text, skill));
+    };
+    let spinner = output.spinner(format!("compiling {}", value::address(&skill)));
+    let mut wait = FIRST_WAIT;
+    loop {
+        sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+        let reply = client.follow(&location).await?;
+        skill = reply.json()?;
+        if value::text(&skill, "state") != "compiling" {
+            spinner.finish_and_clear();
+            return Ok((reply.text, skill));
+        }
+    }
+}
+
+/// A skill that was uploaded but cannot run is no success.
+fn check_state(skill: &Value) -> Result<Exit, Failure> {
+    let code = match value::text(skill, "state").as_str() {
+        "failed" => Code::SkillFailed,
+        "unavailable" => Code::Unavailable,
+        _ => return Ok(Exit::Success),
+    };
+    let detail = format!("{} cannot run: {}", value::address(skill), value::text(skill, "problem"));
+    Err(Failure::new(Exit::of(code), code.as_str(), table::clean(&detail)))
+}
+
+/// What became of the upload, and what to do with it.
+fn told(verb: &str, size: u64, skill: &Value) -> String {
+    let address = value::address(skill);
+    let functions: Vec<String> = value::list(skill, "functions").iter().map(|function| value::text(function, "name")).collect();
+    let mut lines = vec![
+        format!("{verb} {address} ({}, {})", value::standing(skill), table::bytes(size)),
+        value::facts(&[
+            ("id", value::text(skill, "id")),
+            ("digest", value::text(skill, "digest")),
+            ("functions", functions.join(", ")),
+            ("imports", value::texts(skill, "imports").join(", ")),
+        ]),
+    ];
+    lines.extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));
+    let input = skill.get("schema").and_then(|schema| schema.get("input"));
+    lines.push(format!("run it: {}", sample::exec_command(&address, input)));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn args(path: PathBuf, manifest: Option<PathBuf>) -> PushArgs {
+        PushArgs { path, name: None, version: None, description: None, owner: None, manifest }
+    }
+
+    #[test]
+    fn a_file_goes_raw_and_with_a_manifest_as_a_form() {
+        let dir = tempfile::tempdir().unwrap();
+        let wasm = dir.path().join("a.wasm");
+        let manifest = dir.path().join("m.json");
+        fs::write(&wasm, b"\0asm").unwrap();
+        fs::write(&manifest, b"{}").unwrap();
+        assert_eq!(read(&args(wasm.clone(), None)).unwrap().content_type, "application/wasm");
+        let form = read(&args(wasm, Some(manifest))).unwrap();
+        assert!(form.content_type.starts_with("multipart/form-data"));
+    }
+
+    #[test]
+    fn what_is_not_webassembly_is_not_sent() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = dir.path().join("a.wasm");
+        fs::write(&text, b"(component)").unwrap();
+        assert_eq!(read(&args(text, None)).unwrap_err().exit, Exit::Usage);
+        assert_eq!(read(&args(dir.path().join("none"), None)).unwrap_err().exit, Exit::Usage);
+    }
+
+    #[test]
+    fn a_skill_that_cannot_run_is_no_success() {
+        let skill = json!({ "name": "a", "version": "1.0.0", "state": "failed", "problem": "out of memory" });
+        let failure = check_state(&skill).unwrap_err();
+        assert_eq!((failure.exit, failure.detail.as_str()), (Exit::Conflict, "a@1.0.0 cannot run: out of memory"));
+        assert_eq!(check_state(&json!({ "state": "ready" })).unwrap(), Exit::Success);
+    }
+}
