@@ -47,6 +47,9 @@ async fn run_or_stop() -> Result<()> {
         print!("{}", options::HELP);
         return Ok(());
     };
+    if options.check {
+        return Ok(());
+    }
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hangup = signal(SignalKind::hangup())?;

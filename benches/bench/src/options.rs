@@ -33,6 +33,8 @@ pub struct Options {
     pub only: Option<Vec<String>>,
     pub quick: bool,
     pub pin: bool,
+    /// Only read the options: `scripts/bench` asks before it builds for minutes.
+    pub check: bool,
 }
 
 impl Options {
@@ -52,6 +54,7 @@ impl Options {
                 "--root" => options.root = PathBuf::from(value()?),
                 "--quick" => options.quick = true,
                 "--pin" => options.pin = true,
+                "--check-options" => options.check = true,
                 "-h" | "--help" => return Ok(None),
                 _ => bail!("unknown option `{flag}`\n\n{HELP}"),
             }
@@ -78,6 +81,7 @@ impl Options {
             only: None,
             quick: false,
             pin: false,
+            check: false,
         }
     }
 

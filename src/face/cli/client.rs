@@ -157,8 +157,14 @@ impl Client {
     }
 
     fn not_reached(&self, error: &reqwest::Error) -> Failure {
-        let detail = format!("cannot reach {}: {}", self.url(), chain(error));
-        Failure::unreachable(detail).hint("is `skillvisor serve` running there? --url or SKILLVISOR_URL names the server")
+        if error.is_connect() {
+            let detail = format!("cannot reach {}: {}", self.url(), chain(error));
+            return Failure::unreachable(detail)
+                .hint("is `skillvisor serve` running there? --url or SKILLVISOR_URL names the server");
+        }
+        let detail = format!("the connection to {} broke: {}", self.url(), chain(error));
+        Failure::unreachable(detail)
+            .hint("what was asked may have been done all the same; `skillvisor logs` and `skillvisor list` tell")
     }
 }
 

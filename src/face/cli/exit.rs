@@ -181,9 +181,10 @@ impl Failure {
     /// The failure in lines for people.
     pub(super) fn to_text(&self) -> String {
         let mut lines = vec![format!("error: {}", self.detail)];
-        for field in self.fields.iter().filter(|field| !(field.pointer.is_empty() && field.detail == self.detail)) {
+        for field in &self.fields {
             let place = if field.pointer.is_empty() { "the whole input" } else { &field.pointer };
-            lines.push(format!("  at {place}: {}", field.detail));
+            let why = if field.detail == self.detail { String::new() } else { format!(": {}", field.detail) };
+            lines.push(format!("  at {place}{why}"));
         }
         lines.push(format!("  code: {}", self.code));
         lines.extend(self.hint.iter().map(|hint| format!("hint: {hint}")));
@@ -228,11 +229,9 @@ fn hint(code: &str, retry_after: Option<&str>) -> Option<String> {
         Code::Unauthenticated => "set SKILLVISOR_KEY or give --key-file FILE; `skillvisor keys list` shows the keys",
         Code::InsufficientScope => "an admin makes a key with that scope: `skillvisor keys create NAME --scope SCOPE`",
         Code::NotFound => "`skillvisor list` and `skillvisor logs` show what this key may see",
-        Code::Conflict => "a version never changes; push under a higher one",
         Code::SkillDisabled => "`skillvisor enable REF` makes it runnable again",
         Code::SkillFailed => "`skillvisor show REF` tells why",
         Code::InvalidArgs => "`skillvisor show REF` prints the input schema",
-        Code::TooLarge => "the server's limit for uploads is its setting upload.max_bytes",
         code if code.row().retry => {
             return Some(match retry_after {
                 Some(seconds) => format!("try again in {seconds} s"),

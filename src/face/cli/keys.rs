@@ -47,7 +47,7 @@ pub(super) struct CreateArgs {
     /// A skill it may see and run; all if none is given
     #[arg(long = "skill", value_name = "NAME")]
     skills: Vec<String>,
-    /// Where its skills may connect to: `public`, or a rule such as "GET https://api.example/v1/*"
+    /// Where its skills may connect to: `public`, or a rule such as `GET https://api.example/v1/*`
     #[arg(long, value_name = "RULE")]
     network: Vec<String>,
     /// A secret that its skills may use

@@ -2,7 +2,7 @@
 //!
 //! Every subcommand but `serve`, `doctor` and `completions` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
-//! for itself ([`local`]). Only [`output`] prints.
+//! for itself (`local`). Only `output` prints.
 
 mod client;
 mod completions;
@@ -28,6 +28,7 @@ mod report;
 mod sample;
 mod serve;
 mod show;
+mod signals;
 mod table;
 mod time;
 mod value;
@@ -46,6 +47,7 @@ use self::context::{Context, Global};
 use self::exit::{EXIT_CODES_HELP, Exit, Failure};
 use self::local::Connection;
 use self::output::Output;
+use self::signals::Signals;
 
 /// A host for skills: sandboxed WebAssembly tools for AI agents, with hard limits and a full audit
 #[derive(Parser)]
@@ -118,16 +120,22 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
     result
 }
 
-/// Connects, runs a command, and leaves; an interrupt leaves too, and cancels what runs.
+/// Connects, runs a command, and leaves; a signal leaves too, and cancels what runs.
 async fn as_client(context: &Context, command: Command) -> Result<Exit, Failure> {
-    let connection = Connection::open(context).await?;
+    let mut signals = Signals::new()?;
+    let interrupted = || Err(Failure::silent(Exit::Interrupted));
+    let connection = tokio::select! {
+        connection = Connection::open(context) => connection?,
+        () = signals.next() => return interrupted(),
+    };
     let result = tokio::select! {
         result = call(context.output, &connection.client, command) => result,
-        _ = tokio::signal::ctrl_c() => Err(Failure::silent(Exit::Interrupted)),
+        () = signals.next() => interrupted(),
     };
+    // A host of our own closes the records of what ran; who is in a hurry signals again.
     tokio::select! {
         () = connection.close() => result,
-        _ = tokio::signal::ctrl_c() => Err(Failure::silent(Exit::Interrupted)),
+        () = signals.next() => interrupted(),
     }
 }
 

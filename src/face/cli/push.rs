@@ -163,7 +163,6 @@ fn told(verb: &str, size: u64, skill: &Value) -> String {
             ("id", value::text(skill, "id")),
             ("digest", value::text(skill, "digest")),
             ("functions", functions.join(", ")),
-            ("imports", value::texts(skill, "imports").join(", ")),
         ]),
     ];
     lines.extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));

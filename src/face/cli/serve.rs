@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use serde_json::json;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::config::{LogFormat, Settings};
 use crate::host::ADMIN_KEY_FILE;
@@ -13,6 +12,7 @@ use super::embed::Embedded;
 use super::exit::{Exit, Failure};
 use super::flags::SettingFlags;
 use super::logging;
+use super::signals::Signals;
 use super::table::shell_word;
 
 /// Run the server
@@ -35,6 +35,7 @@ pub(super) struct ServeArgs {
 
 pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Failure> {
     let settings = context.settings(&args.settings.values)?;
+    refuse_unheeded(&settings)?;
     let admin_key = context.environment.admin_key()?;
     let output = context.output;
     logging::start(settings.log_format, &settings.log_level, output.has_terminal());
@@ -64,24 +65,16 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     Ok(Exit::Success)
 }
 
-/// The signals that end a server.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")));
-        Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+/// Refuses settings that this version knows but cannot honour yet: better no server than
+/// one with less protection than its owner believes.
+fn refuse_unheeded(settings: &Settings) -> Result<(), Failure> {
+    for name in ["tls.cert", "tls.key", "metrics.listen", "retention.results"] {
+        if settings.is_given(name) {
+            return Err(Failure::new(Exit::Usage, "invalid_setting", format!("{name} has no effect in this version yet"))
+                .hint("leave it out; for TLS, put a proxy in front and set behind_proxy = true"));
         }
     }
+    Ok(())
 }
 
 /// The first admin key, for whoever sits at the terminal.
@@ -134,6 +127,14 @@ mod tests {
         let environment = Environment::default();
         let none = Path::new("/nonexistent");
         Settings::load(&Layers { flags: &flags, config_file: None, environment: &environment, system_file: none }).unwrap()
+    }
+
+    #[test]
+    fn a_server_does_not_start_with_a_protection_that_it_cannot_give() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(refuse_unheeded(&settings(dir.path())).is_ok());
+        std::fs::write(dir.path().join("skillvisor.toml"), "tls = { cert = \"c\", key = \"k\" }").unwrap();
+        assert_eq!(refuse_unheeded(&settings(dir.path())).unwrap_err().exit, Exit::Usage);
     }
 
     #[test]

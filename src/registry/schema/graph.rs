@@ -327,6 +327,8 @@ impl<'r> Reader<'r> {
     /// Follows `keyword` if it is a reference, and notes anchors that a dynamic one may lead to.
     fn reference(&mut self, at: &Unread<'r>, keyword: &str, value: &'r Value) -> Result<(), Error> {
         match (keyword, value) {
+            // Those of a draft's own schema are reached by `follow_in_draft`.
+            ("$dynamicAnchor" | "$recursiveAnchor", _) if self.places.pointer(at.schema).is_none() => {}
             ("$dynamicAnchor", Value::String(name)) => self.anchors.push((Some(name), at.id)),
             ("$recursiveAnchor", Value::Bool(true)) => self.anchors.push((None, at.id)),
             ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
@@ -370,16 +372,13 @@ impl<'r> Reader<'r> {
         Ok(())
     }
 
-    /// Adds what a dynamic reference may lead to besides what it names. Anchors of a draft's own
-    /// schema are reached by [`Reader::follow_in_draft`].
+    /// Adds what a dynamic reference may lead to besides what it names.
     fn tie_dynamic_references(&mut self) {
         for (name, from) in &self.dynamic {
-            let anchors = self.anchors.iter().filter(|(anchor, _)| anchor == name).map(|(_, id)| *id);
-            let targets: Vec<NodeId> = anchors.filter(|id| self.is_ours(*id)).collect();
             let node = &mut self.nodes[*from];
-            for target in targets {
-                if !node.in_place.contains(&target) {
-                    node.in_place.push(target);
+            for (anchor, target) in &self.anchors {
+                if anchor == name && !node.in_place.contains(target) {
+                    node.in_place.push(*target);
                 }
             }
         }
