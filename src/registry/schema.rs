@@ -30,7 +30,7 @@ mod hostile;
 use crate::model::{Code, Error};
 
 pub use self::checker::Checker;
-//pub(crate) use self::shorthand::{normalise, split};
+pub(crate) use self::shorthand::{normalise, split};
 
 /// Longest schema as compact JSON text, in bytes. `enum`, `const` and texts fall under it too.
 const MAX_TEXT_BYTES: usize = 256 << 10;

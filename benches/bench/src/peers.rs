@@ -21,7 +21,7 @@ use crate::workdir::WorkDir;
 const TUNED: &str = "-Opooling-memory-keep-resident=2097152,pooling-table-keep-resident=65536,\
                      pooling-pagemap-scan=y";
 
-/// The revision of MCP in which a request needs no session.
+/// The revision of MCP in which each request stands alone.
 const MCP_REVISION: &str = "2026-07-28";
 
 fn installed(options: &Options, name: &str) -> Result<PathBuf> {
@@ -32,6 +32,12 @@ fn installed(options: &Options, name: &str) -> Result<PathBuf> {
     let program = folder.join("bin").join(name);
     ensure!(program.exists(), "not installed: run scripts/bench-peers");
     Ok(program)
+}
+
+/// Names and versions, as `scripts/bench-peers` noted them.
+pub fn versions(options: &Options) -> Option<String> {
+    let noted = options.root.join("target/bench-peers/installed");
+    Some(std::fs::read_to_string(noted).ok()?.trim().to_owned())
 }
 
 pub async fn wasmtime(name: &'static str, options: &Options, workdir: &WorkDir) -> Result<Target> {
@@ -92,7 +98,7 @@ async fn load_hello(program: &Path, folder: &Path, options: &Options, workdir: &
     Ok(())
 }
 
-/// `tools/call` over streamable HTTP without a session.
+/// `tools/call` over stateless streamable HTTP.
 fn tool_call(address: SocketAddr) -> Work {
     let args = r#"{"name":"bench"}"#;
     let body = json!({

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::machine::Machine;
 use crate::options::Options;
+use crate::peers;
 use crate::probes::Probes;
 use crate::rounds::{Measured, Turn, median};
 use crate::variants::Variants;
@@ -31,6 +32,8 @@ impl Report<'_> {
         println!("\n{}", self.settings_line());
         let (fsync, p99) = self.machine.fsync_us();
         println!("fsync of the data directory's disk: median {fsync:.0} us, p99 {p99:.0} us");
+        let peers = peers::versions(self.options);
+        println!("peers: {}", peers.as_deref().unwrap_or("none installed"));
         for (name, command) in self.commands() {
             println!("  {name}: {command}");
         }
@@ -132,6 +135,7 @@ impl Report<'_> {
                 "connections": options.connections,
                 "pinned": options.pin,
                 "quick": options.quick,
+                "peers": peers::versions(options),
                 "commands": self.commands().collect::<std::collections::BTreeMap<_, _>>(),
             },
         })

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
+use tokio::time::sleep;
 
 use crate::client::Expected;
 use crate::http;
@@ -18,6 +20,8 @@ use crate::workdir::WorkDir;
 /// All variants, in the order of the report. The first is what the others are compared with.
 pub const NAMES: [&str; 8] =
     ["bare", "full", "full-one-commit", "full-no-audit", "spawn", "wasmtime-serve", "wasmtime-serve-tuned", "wassette"];
+
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// What the skill `hello` says to the bench.
 pub const GREETING: &str = "Hello, bench!";
@@ -86,11 +90,23 @@ async fn start_one(
             target
         }
     };
-    load::open(&target.work, 1).await?;
+    first_answer(&target).await?;
     if name == "full" {
         variants.product = product;
     }
     Ok(target)
+}
+
+/// Waits for a right answer: a server that listens may still be loading.
+async fn first_answer(target: &Target) -> Result<()> {
+    let end = Instant::now() + ANSWERS_WITHIN;
+    loop {
+        match load::open(&target.work, 1).await {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > end => return Err(error),
+            Err(_) => sleep(Duration::from_millis(50)).await,
+        }
+    }
 }
 
 /// What is sent to the product, and for comparison to the bare server.

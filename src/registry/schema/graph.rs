@@ -136,6 +136,7 @@ fn unresolved(schema: &Value, error: &jsonschema::ReferencingError) -> Error {
     let jsonschema::ReferencingError::Unretrievable { uri, .. } = error else {
         return refuse("", format!("a reference in the schema cannot be followed: {error}"));
     };
+    let uri = uri.split('#').next().unwrap_or_default();
     let mut open = vec![(schema, String::new())];
     while let Some((value, pointer)) = open.pop() {
         let Value::Object(members) = value else {

@@ -3,9 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use wasip2::exports::http::incoming_handler::Guest;
-use wasip2::http::types::{
-    Fields, IncomingRequest, OutgoingBody, OutgoingResponse, ResponseOutparam,
-};
+use wasip2::http::types::{Fields, IncomingRequest, OutgoingBody, OutgoingResponse, ResponseOutparam};
 use wasip2::io::streams::StreamError;
 
 /// What one read asks for; the bench sends far less.
@@ -56,10 +54,7 @@ fn body(request: &IncomingRequest) -> Option<Vec<u8>> {
 fn send(reply: ResponseOutparam, status: u16, bytes: &[u8]) {
     let headers = Fields::new();
     let length = bytes.len().to_string().into_bytes();
-    for (name, value) in [
-        ("content-type", b"application/json".to_vec()),
-        ("content-length", length),
-    ] {
+    for (name, value) in [("content-type", b"application/json".to_vec()), ("content-length", length)] {
         headers.append(name, &value).expect("a legal header");
     }
     let response = OutgoingResponse::new(headers);
@@ -67,9 +62,7 @@ fn send(reply: ResponseOutparam, status: u16, bytes: &[u8]) {
     let body = response.body().expect("the first use of the body");
     ResponseOutparam::set(reply, Ok(response));
     let stream = body.write().expect("the first use of the stream");
-    stream
-        .blocking_write_and_flush(bytes)
-        .expect("the client reads");
+    stream.blocking_write_and_flush(bytes).expect("the client reads");
     drop(stream);
     OutgoingBody::finish(body, None).expect("as many bytes as announced");
 }
