@@ -17,15 +17,21 @@
 mod bounds;
 mod checker;
 mod cost;
+mod dispatch;
 mod graph;
+mod groups;
+mod keywords;
 mod patterns;
 mod places;
+mod resources;
 mod shorthand;
 
 #[cfg(test)]
 mod corpus;
 #[cfg(test)]
 mod hostile;
+#[cfg(test)]
+mod properties;
 
 use crate::model::{Code, Error};
 
@@ -47,26 +53,38 @@ const MAX_PATTERN_BYTES: usize = 1024;
 /// Deepest nesting of groups in a regular expression.
 const MAX_PATTERN_DEPTH: usize = 50;
 /// Largest regular expression, in estimated automaton states: `[a-z]{1,1000}` has 8,000.
-const MAX_PATTERN_STATES: u64 = 50_000;
-/// Most estimated states in all distinct regular expressions of a schema together.
-const MAX_ALL_STATES: u64 = 250_000;
-/// Largest compiled regular expression, in bytes; also that of its lazily built automaton.
-const MAX_REGEX_BYTES: usize = 8 << 20;
+const MAX_PATTERN_STATES: u64 = 20_000;
+/// Most estimated states in all distinct regular expressions of a schema together. One takes
+/// about 180 bytes and 1 µs to compile.
+const MAX_ALL_STATES: u64 = 80_000;
+/// Most distinct regular expressions in a schema.
+const MAX_PATTERNS: usize = 500;
+/// Largest compiled regular expression, in bytes.
+const MAX_REGEX_BYTES: usize = 4 << 20;
+/// Most memory for what one regular expression remembers of the texts it met, in bytes.
+const MAX_REGEX_CACHE_BYTES: usize = 256 << 10;
 /// Steps back that one regular expression with a lookaround or a backreference may take on one text.
 const MAX_BACKTRACKS: usize = 10_000;
 
 /// Most subschemas that may apply, those reached through several base URIs counted for each.
 const MAX_NODES: usize = 50_000;
 /// Most subschemas that may lie between a place in a value and the next place below it. With
-/// [`MAX_DEPTH`] it bounds how deep the validator calls itself.
-const MAX_IN_PLACE: usize = 32;
+/// [`MAX_DEPTH`] it bounds how deep the validator calls itself: to 0.8 MiB of stack, measured.
+const MAX_IN_PLACE: usize = 16;
+/// Stack for compiling; 4 MiB is the most that was seen to be needed.
+const COMPILER_STACK_BYTES: usize = 16 << 20;
 /// Most rules that may apply to one place in a value, each `$ref` counted as a copy.
 const MAX_IN_PLACE_RULES: u64 = 50_000;
 /// Most subschemas once each `$ref` is replaced by a copy, recursion left as it is.
 const MAX_EXPANDED: u64 = 50_000;
 /// Most rules that `unevaluatedProperties` and `unevaluatedItems` look through, for all of them
 /// together: the validator keeps a copy for each, and compiles them in quadratic time.
-const MAX_UNEVALUATED: u64 = 5_000;
+const MAX_UNEVALUATED: u64 = 10_000;
+/// Most subschemas that the validator may compile, one counted for each chain of resources (what
+/// has an `$id`) that leads to it.
+const MAX_COMPILED: u64 = 100_000;
+/// Most pairs of a dynamic reference and an anchor that it may lead to.
+const MAX_DYNAMIC: usize = 10_000;
 
 /// Most steps of one check, each about 100 ns at worst.
 const MAX_STEPS: u64 = 30_000_000;

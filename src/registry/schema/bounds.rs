@@ -1,10 +1,13 @@
 //! What is too much for every value, and what is little enough for most.
 
+use std::collections::BTreeSet;
+
 use crate::model::Error;
 
 use super::graph::{Graph, Node, NodeId, Scan};
+use super::groups::groups;
 use super::{
-    MAX_BACKTRACKS, MAX_EXPANDED, MAX_IN_PLACE, MAX_IN_PLACE_RULES, MAX_STEPS, MAX_UNEVALUATED, refuse,
+    MAX_BACKTRACKS, MAX_COMPILED, MAX_EXPANDED, MAX_IN_PLACE, MAX_IN_PLACE_RULES, MAX_STEPS, MAX_UNEVALUATED, refuse,
 };
 
 /// What is known about a graph without a value.
@@ -48,8 +51,12 @@ impl Bounds {
         let mut lowest_first: Vec<NodeId> = (0..graph.nodes.len()).collect();
         lowest_first.sort_by_key(|id| heights[*id]);
         in_place_rules(graph, &lowest_first)?;
-        let (groups, recursive) = recursion(graph);
+        looked_through(graph, &lowest_first)?;
+        contexts(graph)?;
+        let edges: Vec<Vec<NodeId>> = graph.nodes.iter().map(all).collect();
+        let groups = groups(&edges);
         expanded(graph, &groups)?;
+        let recursive = groups.iter().any(|group| group.len() > 1 || edges[group[0]].contains(&group[0]));
         let whole = (!recursive).then(|| whole(graph, &groups));
         Ok(Self { heights, whole })
     }
@@ -62,18 +69,30 @@ impl Bounds {
             whole.rules.saturating_mul(size.values),
             (whole.per_byte / 16 + 1).saturating_mul(size.bytes),
             whole.unique.saturating_mul(compared),
-            whole.stepping_back.saturating_mul(size.values).saturating_mul(stepping_back(size.bytes)),
         ];
-        steps.into_iter().fold(0, u64::saturating_add) <= MAX_STEPS
+        let steps = steps.into_iter().fold(0, u64::saturating_add);
+        // A text for each value, and together of these bytes, costs no more than each with all.
+        let matches = whole.stepping_back.saturating_mul(size.values);
+        let runs = if matches == 0 { 1 } else { MAX_RUNS };
+        steps.saturating_mul(runs).saturating_add(matches.saturating_mul(stepping_back(size.bytes))) <= MAX_STEPS
     }
 }
+
+/// Times that the validator may check a value again, to see whether matches that it could not
+/// finish make a difference.
+pub(super) const MAX_RUNS: u64 = 64;
 
 /// Steps of matching one pattern that may step back on a text of `bytes`.
 ///
 /// Short texts have few ways to be matched. Each step back may look through the text again.
 pub(super) fn stepping_back(bytes: u64) -> u64 {
-    let ways = 1u64.checked_shl(u32::try_from(bytes).unwrap_or(u32::MAX)).unwrap_or(u64::MAX);
-    (ways.min(MAX_BACKTRACKS as u64) / 3 + 1).saturating_mul(1 + bytes / 128)
+    let ways = if bytes < 63 { 1 << bytes } else { u64::MAX };
+    ways.min(MAX_BACKTRACKS as u64).saturating_mul(5 + bytes) / 25 + 1
+}
+
+/// Whether matching a pattern that may step back may not come to an end on a text of `bytes`.
+pub(super) fn is_endless(bytes: u64) -> bool {
+    bytes >= u64::from(MAX_BACKTRACKS.ilog2())
 }
 
 /// Steps of comparing `items` arrays and objects with each other, with `values` in all of them.
@@ -130,7 +149,6 @@ fn heights(graph: &Graph) -> Result<Vec<usize>, Error> {
 fn in_place_rules(graph: &Graph, lowest_first: &[NodeId]) -> Result<(), Error> {
     let mut rules = vec![0u64; graph.nodes.len()];
     let mut marks = vec![0u64; graph.nodes.len()];
-    let mut unevaluated = 0u64;
     for id in lowest_first {
         let node = &graph.nodes[*id];
         let sum = |of: &[u64]| node.in_place.iter().fold(0u64, |sum, target| sum.saturating_add(of[*target]));
@@ -139,13 +157,24 @@ fn in_place_rules(graph: &Graph, lowest_first: &[NodeId]) -> Result<(), Error> {
         rules[*id] = node.rules.saturating_add(below);
         if node.unevaluated {
             rules[*id] = rules[*id].saturating_add(marks[*id]);
-            unevaluated = unevaluated.saturating_add(marks[*id]);
         }
         if rules[*id] > MAX_IN_PLACE_RULES {
             let detail = format!("more than {MAX_IN_PLACE_RULES} rules for one place, with each `$ref` followed");
             return Err(refuse(&node.pointer, detail));
         }
-        if unevaluated > MAX_UNEVALUATED {
+    }
+    Ok(())
+}
+
+/// Refuses too much to look through for what others left, of which the validator keeps copies.
+fn looked_through(graph: &Graph, lowest_first: &[NodeId]) -> Result<(), Error> {
+    let mut copied = vec![0u64; graph.nodes.len()];
+    let mut all = 0u64;
+    for id in lowest_first {
+        let node = &graph.nodes[*id];
+        copied[*id] = node.in_place.iter().fold(node.rules, |sum, target| sum.saturating_add(copied[*target]));
+        all = all.saturating_add(if node.unevaluated { copied[*id] } else { 0 });
+        if all > MAX_UNEVALUATED {
             let detail = "`unevaluatedProperties` and `unevaluatedItems` have too many subschemas to look through";
             return Err(refuse(&node.pointer, detail));
         }
@@ -153,43 +182,60 @@ fn in_place_rules(graph: &Graph, lowest_first: &[NodeId]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The subschemas in groups that lead to each other, each group after all it leads to, and
-/// whether any leads to itself (Tarjan's algorithm).
-fn recursion(graph: &Graph) -> (Vec<Vec<NodeId>>, bool) {
-    let edges: Vec<Vec<NodeId>> = graph.nodes.iter().map(all).collect();
-    let mut order = vec![usize::MAX; edges.len()];
-    let mut low = vec![usize::MAX; edges.len()];
-    let mut waiting = vec![false; edges.len()];
-    let (mut stack, mut path, mut groups) = (Vec::new(), vec![(0, 0)], Vec::new());
-    let mut seen = 0;
-    while let Some((id, next)) = path.pop() {
-        if next == 0 {
-            (order[id], low[id]) = (seen, seen);
-            seen += 1;
-            waiting[id] = true;
-            stack.push(id);
-        }
-        if let Some(target) = edges[id].get(next).copied() {
-            path.push((id, next + 1));
-            if order[target] == usize::MAX {
-                path.push((target, 0));
-            } else if waiting[target] {
-                low[id] = low[id].min(order[target]);
-            }
-            continue;
-        }
-        if let Some((parent, _)) = path.last() {
-            low[*parent] = low[*parent].min(low[id]);
-        }
-        if low[id] == order[id] {
-            let from = stack.iter().rposition(|waits| *waits == id).unwrap_or(0);
-            let group = stack.split_off(from);
-            group.iter().for_each(|member| waiting[*member] = false);
-            groups.push(group);
+/// Refuses subschemas with an `$id` of their own that refer to each other in too many ways.
+///
+/// The validator compiles a subschema anew for each chain of such resources that leads to it,
+/// since a dynamic reference in it might lead elsewhere. Among resources that lead to each other
+/// there are as many chains as there are ways to order the references between them.
+fn contexts(graph: &Graph) -> Result<(), Error> {
+    let count = graph.nodes.iter().map(|node| node.resource + 1).max().unwrap_or(0);
+    let mut sizes = vec![0u64; count];
+    let mut crossings = BTreeSet::new();
+    for node in &graph.nodes {
+        sizes[node.resource] += 1;
+        let targets = all(node).into_iter().filter(|target| graph.nodes[*target].resource != node.resource);
+        crossings.extend(targets.map(|target| (node.resource, target)));
+    }
+    let mut edges = vec![BTreeSet::new(); count];
+    for (from, target) in &crossings {
+        edges[*from].insert(graph.nodes[*target].resource);
+    }
+    let edges: Vec<Vec<usize>> = edges.into_iter().map(Vec::from_iter).collect();
+    let groups = groups(&edges);
+    let mut group_of = vec![0; count];
+    for (index, group) in groups.iter().enumerate() {
+        group.iter().for_each(|resource| group_of[*resource] = index);
+    }
+    let mut inner = vec![0u64; groups.len()];
+    for (from, target) in &crossings {
+        let group = group_of[*from];
+        inner[group] += u64::from(group == group_of[graph.nodes[*target].resource]);
+    }
+    let mut ways = vec![0u64; groups.len()];
+    let mut compiled = 0u64;
+    // The last group is that of the whole schema, and each stands after all it leads to.
+    for (index, group) in groups.iter().enumerate().rev() {
+        ways[index] = ways[index].max(1).saturating_mul(orders(inner[index]));
+        let size: u64 = group.iter().map(|resource| sizes[*resource]).sum();
+        // It finds again what it compiled for one chain by going through those for all.
+        let searched = ways[index].saturating_mul(1 + ways[index] / 16);
+        compiled = compiled.saturating_add(searched.saturating_mul(size));
+        for target in group.iter().flat_map(|resource| &edges[*resource]).filter(|target| group_of[**target] != index) {
+            ways[group_of[*target]] = ways[group_of[*target]].saturating_add(ways[index]);
         }
     }
-    let recursive = groups.iter().any(|group| group.len() > 1 || edges[group[0]].contains(&group[0]));
-    (groups, recursive)
+    if compiled > MAX_COMPILED {
+        return Err(refuse(
+            "",
+            "subschemas with an `$id` of their own refer to each other in too many ways; use `$defs`",
+        ));
+    }
+    Ok(())
+}
+
+/// In how many ways any of `count` things can stand in a row.
+fn orders(count: u64) -> u64 {
+    (1..=count).fold(1, |ways: u64, count| ways.saturating_mul(count).saturating_add(1))
 }
 
 fn all(node: &Node) -> Vec<NodeId> {

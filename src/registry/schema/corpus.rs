@@ -65,7 +65,7 @@ pub(super) fn of_tools() -> Vec<Good> {
         (json!({ "$defs": { "name": { "$anchor": "name", "type": "string", "minLength": 1 } }, "properties": { "name": { "$ref": "#name" } } }), json!({ "name": "a" }), json!({ "name": "" })),
         (json!({ "type": "object", "properties": { "args": { "type": "object", "additionalProperties": true }, "sql": { "type": "string", "maxLength": 100000 }, "params": { "type": "array", "items": { "type": ["string", "number", "boolean", "null"] } } }, "required": ["sql"] }), json!({ "sql": "select 1", "params": [1, null, "a"] }), json!({ "sql": "x", "params": [[]] })),
         (json!({ "type": "object", "properties": { "price": { "type": "number", "multipleOf": 0.01 }, "uuid": { "type": "string", "format": "uuid" } } }), json!({ "price": 1.25 }), json!({ "price": 1.255 })),
-        (json!({ "type": "object", "properties": { "message": { "type": "object", "$schema": "http://json-schema.org/draft-07/schema#", "properties": { "to": { "type": "array", "items": [{ "type": "string" }] } } } } }), json!({ "message": { "to": ["a", 1] } }), json!({ "message": { "to": [1] } })),
+        (json!({ "type": "object", "properties": { "message": { "type": "object", "$schema": "http://json-schema.org/draft-07/schema#", "properties": { "to": { "type": "array", "items": { "type": "string" } } } } } }), json!({ "message": { "to": ["a"] } }), json!({ "message": { "to": [1] } })),
         (json!({}), json!(1), Value::Null), (json!(true), json!([]), Value::Null),
     ]
 }
@@ -108,7 +108,10 @@ fn schemas_of_real_tools_are_taken_and_answer_as_they_should() {
         assert_eq!(checker.check(&accepted), Ok(()), "{schema}");
         if !refused.is_null() {
             let failures = checker.check(&refused).expect_err("refused");
-            assert!(failures.iter().all(|failure| refused.pointer(&failure.pointer).is_some()), "{schema}: {failures:?}");
+            assert!(
+                failures.iter().all(|failure| refused.pointer(&failure.pointer).is_some()),
+                "{schema}: {failures:?}"
+            );
         }
     }
 }

@@ -7,14 +7,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use jsonschema::{Draft, Registry, Retrieve, Uri};
+use jsonschema::{Draft, Registry, Uri};
 use serde_json::Value;
 
 use crate::model::Error;
 
+use super::dispatch::{self, Dispatch};
 use super::patterns::{self, Pattern};
 use super::places::{Places, address, values_in};
-use super::{MAX_ALL_STATES, MAX_NODES, join, refuse};
+use super::resources::{ELSEWHERE, dialect, resources};
+use super::{MAX_ALL_STATES, MAX_DYNAMIC, MAX_NODES, MAX_PATTERNS, join, refuse};
 
 /// A subschema, by its index in [`Graph::nodes`].
 pub(super) type NodeId = usize;
@@ -24,7 +26,7 @@ pub(super) type NodeId = usize;
 pub(super) struct Scan {
     /// Sixteenths of a step for each byte.
     pub(super) per_byte: u64,
-    /// Patterns that may step back.
+    /// Patterns that may step back again and again.
     pub(super) stepping_back: u64,
 }
 
@@ -33,8 +35,14 @@ pub(super) struct Scan {
 pub(super) struct Node {
     /// Where it stands; the reference to it, if it is a draft's.
     pub(super) pointer: String,
+    /// The resource it belongs to: the first is that of the whole schema. Those of a draft are one.
+    pub(super) resource: usize,
     /// Rules it has by itself: keywords, names, values to compare with.
     pub(super) rules: u64,
+    /// Failures it may have by itself.
+    pub(super) failures: u64,
+    /// Whether it is a branch of `anyOf` or `oneOf`, whose failures are kept with their values.
+    pub(super) branch: bool,
     /// What it does with a string.
     pub(super) text: Scan,
     /// What it does with the name of a member.
@@ -43,6 +51,8 @@ pub(super) struct Node {
     pub(super) unique: bool,
     /// Whether it looks for what other subschemas left.
     pub(super) unevaluated: bool,
+    /// How the branches among [`Node::in_place`] are told apart, if they are.
+    pub(super) dispatch: Option<Dispatch>,
     /// Subschemas of the same place.
     pub(super) in_place: Vec<NodeId>,
     /// Subschemas of members, by name.
@@ -75,6 +85,8 @@ impl Node {
 pub(super) struct Graph {
     /// The first is the whole schema.
     pub(super) nodes: Vec<Node>,
+    /// Whether any pattern needs a matcher that steps back.
+    pub(super) steps_back: bool,
 }
 
 impl Graph {
@@ -87,76 +99,17 @@ impl Graph {
     pub(super) fn read(places: &Places<'_>) -> Result<Self, Error> {
         let schema = places.schema();
         let draft = dialect(schema, "", Draft::default())?;
-        let resource = draft.create_resource_ref(schema);
-        let base = jsonschema::uri::from_str(resource.id().unwrap_or(""))
-            .map_err(|error| refuse(format!("/{}", draft.id_keyword()), error.to_string()))?;
-        let registry = Registry::new()
-            .draft(draft)
-            .retriever(Nowhere)
-            .add(base.as_str(), draft.create_resource_ref(schema))
-            .and_then(jsonschema::RegistryBuilder::prepare)
-            .map_err(|error| unresolved(schema, &error))?;
+        let (registry, base) = resources(schema, draft)?;
         let mut reader = Reader::new(&registry, places);
         reader.node(schema, &Arc::new(base), draft, "")?;
         while let Some(subschema) = reader.unread.pop() {
             reader.read(&subschema)?;
         }
-        reader.tie_dynamic_references();
-        Ok(Self { nodes: reader.nodes })
-    }
-
-    /// Whether any pattern needs a matcher that steps back.
-    pub(super) fn steps_back(&self) -> bool {
-        self.nodes.iter().any(|node| node.text.stepping_back + node.names.stepping_back > 0)
+        reader.tie_dynamic_references()?;
+        let steps_back = reader.patterns.values().any(|pattern| pattern.steps_back);
+        Ok(Self { nodes: reader.nodes, steps_back })
     }
 }
-
-/// The draft of `schema`, which stands at `pointer` in one of draft `outer`.
-fn dialect(schema: &Value, pointer: &str, outer: Draft) -> Result<Draft, Error> {
-    match outer.detect(schema) {
-        Draft::Unknown => Err(refuse(
-            join(pointer, "$schema"),
-            "`$schema` is not one of the drafts 4, 6, 7, 2019-09 and 2020-12 of JSON Schema",
-        )),
-        draft => Ok(draft),
-    }
-}
-
-/// Fetches nothing.
-struct Nowhere;
-
-impl Retrieve for Nowhere {
-    fn retrieve(&self, _: &Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err("schemas are not fetched".into())
-    }
-}
-
-/// A reference in `schema` that the registry could not resolve, with the place it stands at.
-fn unresolved(schema: &Value, error: &jsonschema::ReferencingError) -> Error {
-    let jsonschema::ReferencingError::Unretrievable { uri, .. } = error else {
-        return refuse("", format!("a reference in the schema cannot be followed: {error}"));
-    };
-    let uri = uri.split('#').next().unwrap_or_default();
-    let mut open = vec![(schema, String::new())];
-    while let Some((value, pointer)) = open.pop() {
-        let Value::Object(members) = value else {
-            let items = value.as_array().into_iter().flatten().enumerate();
-            open.extend(items.map(|(index, item)| (item, join(&pointer, &index.to_string()))));
-            continue;
-        };
-        for (name, member) in members {
-            let target = member.as_str().map(|text| text.split('#').next().unwrap_or_default());
-            if name.starts_with('$') && target.is_some_and(|target| !target.is_empty() && uri.ends_with(target)) {
-                return refuse(join(&pointer, name), ELSEWHERE);
-            }
-            open.push((member, join(&pointer, name)));
-        }
-    }
-    refuse("", ELSEWHERE)
-}
-
-const ELSEWHERE: &str =
-    "the reference leads out of the schema, and schemas are not fetched; put its target under `$defs`";
 
 /// A subschema whose keywords are still to be read.
 struct Unread<'r> {
@@ -173,6 +126,7 @@ struct Reader<'r> {
     states: u64,
     /// One part under two base URIs is two subschemas: its references may lead elsewhere.
     ids: HashMap<(usize, Arc<Uri<String>>), NodeId>,
+    resources: HashMap<Option<Arc<Uri<String>>>, usize>,
     nodes: Vec<Node>,
     unread: Vec<Unread<'r>>,
     /// Dynamic anchors by name; that of `$recursiveAnchor` has none.
@@ -188,6 +142,7 @@ impl<'r> Reader<'r> {
             patterns: HashMap::new(),
             states: 0,
             ids: HashMap::new(),
+            resources: HashMap::new(),
             nodes: Vec::new(),
             unread: Vec::new(),
             anchors: Vec::new(),
@@ -200,9 +155,10 @@ impl<'r> Reader<'r> {
         let pointer = self.places.pointer(schema).unwrap_or(from);
         let draft = dialect(schema, pointer, draft)?;
         let base = match draft.create_resource_ref(schema).id() {
-            Some(id) => self.registry.resolve_uri(&base.borrow(), id).map_err(|error| {
-                refuse(join(pointer, draft.id_keyword()), error.to_string())
-            })?,
+            Some(id) => self
+                .registry
+                .resolve_uri(&base.borrow(), id)
+                .map_err(|error| refuse(join(pointer, draft.id_keyword()), error.to_string()))?,
             None => Arc::clone(base),
         };
         if let Some(id) = self.ids.get(&(address(schema), Arc::clone(&base))) {
@@ -212,7 +168,10 @@ impl<'r> Reader<'r> {
         if id >= MAX_NODES {
             return Err(refuse(pointer, format!("the schema has more than {MAX_NODES} subschemas")));
         }
-        self.nodes.push(Node { pointer: pointer.to_owned(), rules: 1, ..Node::default() });
+        let next = self.resources.len();
+        let is_ours = self.places.pointer(schema).is_some();
+        let resource = *self.resources.entry(is_ours.then(|| Arc::clone(&base))).or_insert(next);
+        self.nodes.push(Node { pointer: pointer.to_owned(), resource, rules: 1, failures: 1, ..Node::default() });
         self.ids.insert((address(schema), Arc::clone(&base)), id);
         self.unread.push(Unread { id, schema, base, draft });
         Ok(id)
@@ -222,6 +181,7 @@ impl<'r> Reader<'r> {
         let Some(members) = at.schema.as_object() else { return Ok(()) };
         for (keyword, value) in members {
             self.nodes[at.id].rules += 1;
+            self.nodes[at.id].failures += 1;
             self.reference(at, keyword, value)?;
             self.applicator(at, keyword, value)?;
             self.assertion(at, keyword, value)?;
@@ -267,10 +227,23 @@ impl<'r> Reader<'r> {
                 return Ok(());
             }
             "items" if value.is_array() => self.all_below(at, keyword, list())?,
-            "not" | "if" | "then" | "else" | "additionalProperties" | "unevaluatedProperties" | "propertyNames"
-            | "items" | "additionalItems" | "contains" | "unevaluatedItems" => self.all_below(at, keyword, one())?,
+            "not"
+            | "if"
+            | "then"
+            | "else"
+            | "additionalProperties"
+            | "unevaluatedProperties"
+            | "propertyNames"
+            | "items"
+            | "additionalItems"
+            | "contains"
+            | "unevaluatedItems" => self.all_below(at, keyword, one())?,
             _ => return Ok(()),
         };
+        if matches!(keyword, "anyOf" | "oneOf") {
+            found.iter().for_each(|branch| self.nodes[*branch].branch = true);
+            self.nodes[at.id].dispatch = value.as_array().and_then(|branches| self.dispatch(at, branches, &found));
+        }
         let node = &mut self.nodes[at.id];
         node.unevaluated |= keyword.starts_with("unevaluated");
         node.rules += found.len() as u64;
@@ -286,6 +259,24 @@ impl<'r> Reader<'r> {
         };
         edges.extend(found);
         Ok(())
+    }
+
+    /// How `branches`, whose nodes are `ids`, are told apart.
+    fn dispatch(&self, at: &Unread<'r>, branches: &'r [Value], ids: &[NodeId]) -> Option<Dispatch> {
+        // Another union or reference beside it may lead to the same nodes.
+        let keywords = ["anyOf", "oneOf", "allOf", "$ref", "$dynamicRef", "$recursiveRef"];
+        if at.draft == Draft::Draft4 || keywords.iter().filter(|keyword| at.schema.get(keyword).is_some()).count() > 1 {
+            return None;
+        }
+        let follow = |schema: &'r Value| {
+            let Some(reference) = schema.get("$ref") else { return Some(schema) };
+            let resolved = self.registry.resolver((*at.base).clone()).lookup(reference.as_str()?).ok()?;
+            let (target, resolver, draft) = resolved.into_inner();
+            let is_alone = schema.as_object().is_some_and(|members| members.len() == 1) && target.get("$ref").is_none();
+            (is_alone && draft == at.draft && resolver.base_uri() == at.base).then_some(target)
+        };
+        let (member, texts) = dispatch::telling_member(branches, &follow)?;
+        Some(Dispatch { member, branches: ids.iter().copied().zip(texts).collect() })
     }
 
     /// Adds what `keyword` costs by itself.
@@ -304,7 +295,11 @@ impl<'r> Reader<'r> {
         let node = &mut self.nodes[at.id];
         node.text.per_byte += per_byte;
         match keyword {
-            "enum" | "const" | "required" | "dependentRequired" | "dependencies" => node.rules += values_in(value),
+            "enum" | "const" => node.rules += values_in(value),
+            "required" | "dependentRequired" | "dependencies" => {
+                node.rules += values_in(value);
+                node.failures += values_in(value);
+            }
             "properties" => node.rules += node.members.len() as u64,
             "uniqueItems" => node.unique |= value == &Value::Bool(true),
             _ => {}
@@ -318,8 +313,8 @@ impl<'r> Reader<'r> {
         }
         let cost = patterns::estimate(pattern).map_err(|detail| refuse(pointer, detail))?;
         self.states += cost.states;
-        if self.states > MAX_ALL_STATES {
-            return Err(refuse(pointer, "the patterns of the schema are too large together"));
+        if self.states > MAX_ALL_STATES || self.patterns.len() >= MAX_PATTERNS {
+            return Err(refuse(pointer, "the patterns of the schema are too many or too large together"));
         }
         self.patterns.insert(pattern, cost);
         Ok(cost)
@@ -374,7 +369,10 @@ impl<'r> Reader<'r> {
     }
 
     /// Adds what a dynamic reference may lead to besides what it names.
-    fn tie_dynamic_references(&mut self) {
+    fn tie_dynamic_references(&mut self) -> Result<(), Error> {
+        if self.dynamic.len().saturating_mul(self.anchors.len()) > MAX_DYNAMIC {
+            return Err(refuse("", "the schema has too many dynamic references and anchors"));
+        }
         for (name, from) in &self.dynamic {
             let node = &mut self.nodes[*from];
             for (anchor, target) in &self.anchors {
@@ -383,10 +381,11 @@ impl<'r> Reader<'r> {
                 }
             }
         }
+        Ok(())
     }
 }
 
 fn add(scan: &mut Scan, pattern: Pattern) {
     scan.per_byte += pattern.states;
-    scan.stepping_back += u64::from(pattern.steps_back);
+    scan.stepping_back += u64::from(pattern.again);
 }

@@ -14,6 +14,9 @@ pub(super) struct Pattern {
     pub(super) states: u64,
     /// Whether it has a lookaround or a backreference, which only a matcher that steps back has.
     pub(super) steps_back: bool,
+    /// Whether that matcher may step back again and again. It does not where all lookarounds
+    /// stand at the start, as in `^(?!\s*$).+`: each is looked at once.
+    pub(super) again: bool,
 }
 
 /// Estimates what `pattern` costs, without understanding all of it: what is no regular
@@ -26,17 +29,32 @@ pub(super) fn estimate(pattern: &str) -> Result<Pattern, String> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(format!("a pattern is at most {MAX_PATTERN_BYTES} bytes"));
     }
-    let mut scan = Scan { rest: pattern, open: vec![Group::default()], steps_back: false, counted: 0 };
-    while scan.step()? {}
+    let scan = Scan::of(pattern)?;
     let states = scan.open.iter().fold(0u64, |sum, group| sum.saturating_add(group.states));
     let steps_back = scan.steps_back;
+    let again = steps_back && !looks_ahead_once(pattern)?;
     if is_count_of_one_class(pattern) && scan.counted == 1 {
-        return Ok(Pattern { states: CLASS_STATES, steps_back });
+        return Ok(Pattern { states: CLASS_STATES, steps_back, again });
     }
     if states > MAX_PATTERN_STATES && steps_back {
         return Err(String::from("the pattern repeats too much to have a lookaround or backreference"));
     }
-    Ok(Pattern { states: states.min(MAX_PATTERN_STATES), steps_back })
+    Ok(Pattern { states: states.min(MAX_PATTERN_STATES), steps_back, again })
+}
+
+/// Whether `pattern` is `^`, lookaheads, and then nothing that steps back.
+fn looks_ahead_once(pattern: &str) -> Result<bool, String> {
+    let Some(mut rest) = pattern.strip_prefix('^') else { return Ok(false) };
+    while let Some(ahead) = rest.strip_prefix("(?=").or_else(|| rest.strip_prefix("(?!")) {
+        let mut scan = Scan::new(ahead);
+        while !scan.closed && scan.step()? {}
+        if scan.steps_back {
+            return Ok(false);
+        }
+        rest = scan.rest;
+    }
+    let scan = Scan::of(rest)?;
+    Ok(!scan.steps_back && !scan.either)
 }
 
 /// Whether `pattern` is one class of characters, counted, from start to end, such as
@@ -77,9 +95,25 @@ struct Scan<'p> {
     steps_back: bool,
     /// Counts `{…}` that were read.
     counted: usize,
+    /// Whether there is a `|` outside all groups.
+    either: bool,
+    /// Whether there was a `)` more than `(`.
+    closed: bool,
 }
 
-impl Scan<'_> {
+impl<'p> Scan<'p> {
+    fn new(pattern: &'p str) -> Self {
+        let open = vec![Group::default()];
+        Self { rest: pattern, open, steps_back: false, counted: 0, either: false, closed: false }
+    }
+
+    /// Reads all of `pattern`.
+    fn of(pattern: &'p str) -> Result<Self, String> {
+        let mut scan = Self::new(pattern);
+        while scan.step()? {}
+        Ok(scan)
+    }
+
     /// Reads one token; `false` at the end.
     fn step(&mut self) -> Result<bool, String> {
         let Some(c) = self.rest.chars().next() else { return Ok(false) };
@@ -92,8 +126,12 @@ impl Scan<'_> {
                 let states = self.open.pop().map_or(0, |group| group.states);
                 self.last().atom(states);
             }
-            '*' | '?' => {}
-            '+' => self.last().repeat(2),
+            ')' => self.closed = true,
+            '*' | '+' | '?' => {}
+            '|' => {
+                self.either |= self.open.len() == 1;
+                self.last().atom(1);
+            }
             '{' => match self.count() {
                 Some(times) => self.last().repeat(times),
                 None => self.last().atom(1),
@@ -210,10 +248,27 @@ mod tests {
     }
 
     #[test]
+    fn lookaheads_at_the_start_are_looked_at_once() {
+        for pattern in [r"^(?!\s*$).+", r"^(?=.*[A-Z])(?=.*\d)[\s\S]{8,64}$", "^(?!(?:a|[)])b)(a|b)*c"] {
+            assert!(!estimate(pattern).unwrap().again, "{pattern}");
+        }
+        for pattern in ["(?!x)a", "^(?!(?=a)b)c", "^(?=a)b|c", "^((?!a).)*$", r"^(?=(a))\1", "^(?<!a)b", "^a(?=b)"] {
+            assert!(estimate(pattern).unwrap().again, "{pattern}");
+        }
+    }
+
+    #[test]
     fn what_is_too_long_too_deep_or_foreign_is_refused() {
         for pattern in [
-            "a".repeat(1_025), "(".repeat(60), "(?=a)((.{100}){100}){100}".into(), r"(?=a)\g<0>".into(),
-            "(?(1)a|b)".into(), "(?R)".into(), "(?>a)".into(), "(?#c)".into(), r"\Ka".into(),
+            "a".repeat(1_025),
+            "(".repeat(60),
+            "(?=a)((.{100}){100}){100}".into(),
+            r"(?=a)\g<0>".into(),
+            "(?(1)a|b)".into(),
+            "(?R)".into(),
+            "(?>a)".into(),
+            "(?#c)".into(),
+            r"\Ka".into(),
         ] {
             assert!(estimate(&pattern).is_err(), "{pattern}");
         }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{Error, Schemas};
 
+use super::keywords::{Shape, is_type, shape};
 use super::{MAX_DEPTH, join, refuse};
 
 /// Tells the pair `{"input": …, "output": …}` from one bare schema, which is the input's, and
@@ -158,10 +159,6 @@ fn take_required(schema: &mut Value) -> bool {
     members.shift_remove("required") == Some(Value::Bool(true))
 }
 
-fn is_type(word: &str) -> bool {
-    matches!(word, "string" | "number" | "integer" | "boolean" | "object" | "array" | "null")
-}
-
 /// How a member of an object that stands for a schema can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
@@ -225,64 +222,6 @@ fn looks_like_schema(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// What the value of a keyword looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    Words,
-    Text,
-    Flag,
-    Number,
-    List,
-    Object,
-    /// A schema; `items` may be a list of them.
-    Schema,
-    SchemaList,
-    /// Schemas by name.
-    Schemas,
-    Any,
-}
-
-impl Shape {
-    fn fits(self, value: &Value) -> bool {
-        let is_word = |value: &Value| value.as_str().is_some_and(is_type);
-        let is_schema = |value: &Value| value.is_object() || value.is_boolean() || value.is_array() || is_word(value);
-        match self {
-            Self::Words => is_word(value) || value.as_array().is_some_and(|words| words.iter().all(is_word)),
-            Self::Text => value.is_string(),
-            Self::Flag => value.is_boolean(),
-            // A flag for `exclusiveMinimum` in draft 4.
-            Self::Number => value.is_number() || value.is_boolean(),
-            Self::List | Self::SchemaList => value.is_array(),
-            Self::Object => value.is_object(),
-            Self::Schema => is_schema(value),
-            Self::Schemas => value.as_object().is_some_and(|schemas| schemas.values().all(is_schema)),
-            Self::Any => true,
-        }
-    }
-}
-
-/// The keywords of all drafts, and what OpenAPI adds.
-fn shape(keyword: &str) -> Option<Shape> {
-    Some(match keyword {
-        "type" => Shape::Words,
-        "$id" | "$schema" | "$ref" | "$anchor" | "$dynamicRef" | "$dynamicAnchor" | "$recursiveRef" | "$comment"
-        | "title" | "description" | "format" | "pattern" | "contentEncoding" | "contentMediaType" => Shape::Text,
-        "$recursiveAnchor" | "uniqueItems" | "readOnly" | "writeOnly" | "deprecated" | "nullable" => Shape::Flag,
-        "multipleOf" | "maximum" | "minimum" | "exclusiveMaximum" | "exclusiveMinimum" | "maxLength" | "minLength"
-        | "maxItems" | "minItems" | "maxContains" | "minContains" | "maxProperties" | "minProperties" => Shape::Number,
-        "enum" | "required" | "examples" => Shape::List,
-        "$vocabulary" | "dependentRequired" | "discriminator" | "xml" | "externalDocs" => Shape::Object,
-        "additionalItems" | "additionalProperties" | "contains" | "contentSchema" | "else" | "if" | "items" | "not"
-        | "propertyNames" | "then" | "unevaluatedItems" | "unevaluatedProperties" => Shape::Schema,
-        "allOf" | "anyOf" | "oneOf" | "prefixItems" => Shape::SchemaList,
-        "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties" | "properties" => {
-            Shape::Schemas
-        }
-        "const" | "default" | "example" => Shape::Any,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,7 +233,10 @@ mod tests {
     #[test]
     fn a_type_word_is_a_schema_at_any_depth() {
         for (written, meant) in [
-            (json!({ "content": "string" }), json!({ "type": "object", "properties": { "content": { "type": "string" } } })),
+            (
+                json!({ "content": "string" }),
+                json!({ "type": "object", "properties": { "content": { "type": "string" } } }),
+            ),
             (json!("string"), json!({ "type": "string" })),
             (
                 json!({ "type": "object", "properties": { "a": "integer", "b": { "type": "array", "items": "string" } } }),
@@ -321,7 +263,10 @@ mod tests {
             (json!({ "properties": { "type": "object" }, "page": { "type": "string" } }), None),
             (json!({ "description": { "type": "string" }, "required": { "type": "boolean" } }), None),
             (json!({ "when": {}, "default": { "description": "what else" } }), None),
-            (json!({ "q": { "type": "string", "required": true }, "n": { "type": "integer", "required": false } }), Some("q")),
+            (
+                json!({ "q": { "type": "string", "required": true }, "n": { "type": "integer", "required": false } }),
+                Some("q"),
+            ),
         ] {
             let schema = mended(properties.clone());
             assert_eq!(schema["type"], "object", "{properties}");
@@ -341,9 +286,12 @@ mod tests {
         let schema = mended(json!({ "type": "object", "required": ["a"], "properties": {
             "a": { "type": "string", "required": true }, "b": { "required": true, "type": "object",
                 "properties": { "c": { "required": true }, "d": { "required": false } } } } }));
-        assert_eq!(schema, json!({ "type": "object", "required": ["a", "b"], "properties": {
+        assert_eq!(
+            schema,
+            json!({ "type": "object", "required": ["a", "b"], "properties": {
             "a": { "type": "string" }, "b": { "type": "object", "required": ["c"],
-                "properties": { "c": {}, "d": {} } } } }));
+                "properties": { "c": {}, "d": {} } } } })
+        );
         let twice = mended(json!({ "required": true, "type": "object", "properties": { "a": { "required": true } } }));
         assert_eq!(twice, json!({ "type": "object", "properties": { "a": {} }, "required": ["a"] }));
         let error = normalise(json!({ "required": "a", "properties": { "a": { "required": true } } })).unwrap_err();
@@ -353,18 +301,33 @@ mod tests {
     #[test]
     fn what_is_a_schema_stays_as_it_is() {
         for schema in [
-            json!({}), json!(true), json!(false), json!({ "type": "object" }), json!({ "title": "x" }),
-            json!({ "$ref": "#/$defs/a", "$defs": { "a": { "type": "string" } } }), json!({ "enum": ["string"] }),
-            json!({ "const": "string" }), json!({ "default": "string" }), json!({ "oneOf": [{ "const": "object" }] }),
-            json!({ "not": { "type": "null" } }), json!({ "items": { "type": "string" } }), json!({ "minLength": 3 }),
-            json!({ "additionalProperties": { "type": "string" } }), json!({ "type": "string", "name": "string" }),
-            json!({ "nullable": true }), json!({ "discriminator": { "propertyName": "kind" } }),
-            json!({ "x-meta": { "type": "string" } }), json!({ "example": { "type": "object" } }),
-            json!({ "properties": { "a": { "title": "string" } } }), json!({ "description": "no more than this" }),
+            json!({}),
+            json!(true),
+            json!(false),
+            json!({ "type": "object" }),
+            json!({ "title": "x" }),
+            json!({ "$ref": "#/$defs/a", "$defs": { "a": { "type": "string" } } }),
+            json!({ "enum": ["string"] }),
+            json!({ "const": "string" }),
+            json!({ "default": "string" }),
+            json!({ "oneOf": [{ "const": "object" }] }),
+            json!({ "not": { "type": "null" } }),
+            json!({ "items": { "type": "string" } }),
+            json!({ "minLength": 3 }),
+            json!({ "additionalProperties": { "type": "string" } }),
+            json!({ "type": "string", "name": "string" }),
+            json!({ "nullable": true }),
+            json!({ "discriminator": { "propertyName": "kind" } }),
+            json!({ "x-meta": { "type": "string" } }),
+            json!({ "example": { "type": "object" } }),
+            json!({ "properties": { "a": { "title": "string" } } }),
+            json!({ "description": "no more than this" }),
             json!({ "properties": { "required": { "type": "boolean" }, "enum": { "type": "array" } } }),
             json!({ "type": "object", "properties": { "a": { "default": { "b": "string" }, "enum": [{ "c": "null" }] } } }),
             json!({ "definitions": { "a": { "type": "string" } }, "allOf": [{ "$ref": "#/definitions/a" }] }),
-            json!({ "dependencies": { "a": ["b"] } }), json!({ "unknown": "text" }), json!({ "unknown": 1 }),
+            json!({ "dependencies": { "a": ["b"] } }),
+            json!({ "unknown": "text" }),
+            json!({ "unknown": 1 }),
         ] {
             assert_eq!(mended(schema.clone()), schema);
         }
