@@ -18,7 +18,15 @@ use crate::store::Store;
 /// The file with the first admin key's secret, for the local command line.
 pub const ADMIN_KEY_FILE: &str = "admin.key";
 /// The file that is locked while a host uses the directory.
-const LOCK_FILE: &str = "lock";
+pub const LOCK_FILE: &str = "lock";
+
+/// What is said of a directory that another host uses.
+const LOCKED: &str = "the data directory is locked: another skillvisor uses it";
+
+/// Whether [`Host::open`] failed because another host uses the directory.
+pub fn is_locked(error: &Error) -> bool {
+    error.code == Code::Unavailable && error.detail == LOCKED
+}
 
 /// How a host is built.
 #[derive(Clone, Debug)]
@@ -146,8 +154,7 @@ fn lock(dir: &Path) -> Result<File, Error> {
     }
     let path = dir.join(LOCK_FILE);
     let file = File::options().create(true).truncate(false).write(true).open(path).map_err(Error::internal)?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|_| Error::new(Code::Unavailable, "the data directory is locked: another skillvisor uses it"))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::new(Code::Unavailable, LOCKED))?;
     Ok(file)
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The rooms, lowest first: [`model`] (the words), [`store`] and [`sandbox`] (what is
 //! remembered, what runs), [`access`] and [`registry`] (who may ask, for what), [`executor`]
-//! (one request from start to record), [`host`] (everything built once), [`face`] (HTTP).
+//! (one request from start to record), [`host`] (everything built once), [`config`] (settings),
+//! [`face`] (HTTP and the command line).
 
 pub mod access;
 pub mod config;

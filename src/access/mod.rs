@@ -101,10 +101,11 @@ impl Access {
             revoked_at: None,
             id,
         };
-        let stored = StoredKey { key: key.clone(), secret: hash(secret), previous: None };
+        let key = Arc::new(key);
+        let stored = StoredKey { key: Arc::clone(&key), secret: hash(secret), previous: None };
         self.store.insert_key(stored.clone()).await?;
         self.remember(stored);
-        Ok(Arc::new(key))
+        Ok(key)
     }
 
     /// The caller behind a secret.
@@ -124,12 +125,12 @@ impl Access {
         });
         let stored = stored
             .ok_or_else(|| Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid"))?;
-        Ok(Caller { key: Arc::new(stored.key.clone()), door })
+        Ok(Caller { key: Arc::clone(&stored.key), door })
     }
 
     /// Every key, oldest first.
-    pub fn list(&self) -> Vec<Key> {
-        let mut keys: Vec<_> = self.keys.read().values().map(|stored| stored.key.clone()).collect();
+    pub fn list(&self) -> Vec<Arc<Key>> {
+        let mut keys: Vec<_> = self.keys.read().values().map(|stored| Arc::clone(&stored.key)).collect();
         keys.sort_by(|a, b| a.id.cmp(&b.id));
         keys
     }
@@ -139,8 +140,8 @@ impl Access {
     /// # Errors
     ///
     /// `not_found`.
-    pub fn get(&self, id: &KeyId) -> Result<Key, Error> {
-        let found = self.keys.read().get(id).map(|stored| stored.key.clone());
+    pub fn get(&self, id: &KeyId) -> Result<Arc<Key>, Error> {
+        let found = self.keys.read().get(id).map(|stored| Arc::clone(&stored.key));
         found.ok_or_else(|| Error::not_found("key"))
     }
 
@@ -149,7 +150,7 @@ impl Access {
     /// # Errors
     ///
     /// `not_found`; `conflict` if the key was revoked.
-    pub async fn rotate(&self, id: &KeyId, grace_seconds: u32) -> Result<(Key, String), Error> {
+    pub async fn rotate(&self, id: &KeyId, grace_seconds: u32) -> Result<(Arc<Key>, String), Error> {
         let stored = self.keys.read().get(id).cloned().ok_or_else(|| Error::not_found("key"))?;
         if stored.key.revoked_at.is_some() {
             return Err(Error::new(Code::Conflict, "the key was revoked; make a new one"));
@@ -159,7 +160,7 @@ impl Access {
         self.store.rotate_key(id.clone(), hash(&secret), until).await?;
         let previous = until.map(|until| (stored.secret, until));
         self.by_secret.write().remove(&stored.secret);
-        let key = stored.key.clone();
+        let key = Arc::clone(&stored.key);
         self.remember(StoredKey { secret: hash(&secret), previous, ..stored });
         Ok((key, secret))
     }
@@ -174,7 +175,7 @@ impl Access {
         let now = self.clock.now_ms();
         self.store.revoke_key(id.clone(), now).await?;
         if let Some(stored) = self.keys.write().get_mut(id) {
-            stored.key.revoked_at.get_or_insert(now);
+            Arc::make_mut(&mut stored.key).revoked_at.get_or_insert(now);
         }
         Ok(())
     }

@@ -110,8 +110,12 @@ impl Executor {
             stopped(RunError::new(code, error.detail))
         });
         self.finish(&mut execution, &admitted, reply);
-        let output = execution.output.as_ref().map(|output| redacted_copy(output.get(), COPY_BYTES));
-        let finished = FinishedExecution { execution: execution.clone(), output_copy: output };
+        let output = execution.output.as_ref().map(|output| output.get());
+        let finished = FinishedExecution {
+            output_digest: output.map(|text| Digest::of(text.as_bytes())),
+            output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
+            execution: execution.clone(),
+        };
         self.store.close_execution(finished).await?;
         Ok(execution)
     }

@@ -1,3 +1,4 @@
 //! The doors: they translate and decide nothing.
 
+pub mod cli;
 pub mod http;

@@ -8,8 +8,8 @@ use crate::model::{
     Code, Digest, Error, FieldError, Fuel, Grants, Limits, LimitsPatch, Mode, OwnerId, Schemas, SkillName, Tag,
 };
 
-use super::checker::Checker;
 use super::reserved::require_free;
+use super::schema;
 
 /// Longest description, in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;
@@ -133,7 +133,10 @@ impl Manifest {
         if let Some(limit) = self.limits.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
         }
-        let schema = schemas(self.schema.as_ref())?;
+        let schema = match &self.schema {
+            Some(schema) => schema::checked(schema.clone()).map_err(|error| error.below("/schema"))?,
+            None => Schemas::default(),
+        };
         let digest = self.digest(&name, &version, &description, &schema);
         let limits = self.limits.over(Limits::DEFAULT).intersect(ceiling);
         Ok(Checked { name, version, description, schema, limits, digest })
@@ -183,24 +186,6 @@ fn missing(pointer: &str) -> Error {
 fn required<T: std::str::FromStr<Err = Error>>(text: Option<&str>, pointer: &str) -> Result<T, Error> {
     let text = text.ok_or_else(|| missing(pointer))?;
     text.parse().map_err(|error: Error| Error::at(Code::InvalidManifest, pointer, error.detail))
-}
-
-/// One bare schema is the input's; a pair is both. Each must compile.
-fn schemas(schema: Option<&Value>) -> Result<Schemas, Error> {
-    let Some(schema) = schema else { return Ok(Schemas::default()) };
-    let pair = schema
-        .as_object()
-        .filter(|members| !members.is_empty() && members.keys().all(|name| name == "input" || name == "output"));
-    let schemas = match pair {
-        Some(members) => Schemas { input: members.get("input").cloned(), output: members.get("output").cloned() },
-        None => Schemas { input: Some(schema.clone()), output: None },
-    };
-    for (place, part) in [("/schema/input", &schemas.input), ("/schema/output", &schemas.output)] {
-        if let Some(part) = part {
-            Checker::compile(part).map_err(|error| error.below(if pair.is_some() { place } else { "/schema" }))?;
-        }
-    }
-    Ok(schemas)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Which skills there are: their manifests, their versions, and how a name becomes one of them.
 
-mod checker;
 mod manifest;
 mod reserved;
+mod schema;
 mod upload;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -20,8 +20,8 @@ use crate::model::{
 use crate::sandbox::{PrepareRequest, SandboxProvider};
 use crate::store::Store;
 
-pub use self::checker::Checker;
 pub use self::manifest::Manifest;
+pub use self::schema::Checker;
 pub use self::upload::{Registered, StagedComponent};
 
 /// A skill together with what is worked out from it once.
@@ -289,10 +289,10 @@ impl Registry {
 
     /// Removes component files that no row knows: a crash came between file and row.
     async fn remove_orphans(&self) -> Result<(), Error> {
-        let known: Vec<String> = self.store.components().await?.iter().map(Digest::hex).collect();
+        let known: HashSet<String> = self.store.components().await?.iter().map(Digest::hex).collect();
         let mut files = tokio::fs::read_dir(&self.blobs).await.map_err(Error::internal)?;
         while let Some(file) = files.next_entry().await.map_err(Error::internal)? {
-            if file.file_name().to_str().is_none_or(|name| !known.iter().any(|hex| hex == name)) {
+            if file.file_name().to_str().is_none_or(|name| !known.contains(name)) {
                 tokio::fs::remove_file(file.path()).await.map_err(Error::internal)?;
             }
         }
@@ -304,10 +304,14 @@ impl Registry {
         let skills: Vec<_> = self.skills.read().by_id.values().cloned().collect();
         for registered in skills {
             let skill = &registered.skill;
-            if skill.state == SkillState::Failed {
+            let digest = skill.handler.digest();
+            let is_done = skill.state == SkillState::Ready && self.sandbox.is_prepared(digest);
+            if is_done || skill.state == SkillState::Failed {
                 continue;
             }
-            let digest = skill.handler.digest();
+            // Only in memory: to the store it is ready, and will be again.
+            let waiting = Skill { state: SkillState::Compiling, ..skill.clone() };
+            self.skills.write().put(RegisteredSkill::new(waiting));
             let bytes = std::fs::metadata(self.blob(digest)).map_or(0, |file| file.len());
             let request = PrepareRequest { owner: skill.owner.clone(), digest, file: self.blob(digest), bytes };
             match self.sandbox.prepare(request) {

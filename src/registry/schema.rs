@@ -33,10 +33,14 @@ mod hostile;
 #[cfg(test)]
 mod properties;
 
-use crate::model::{Code, Error};
+use serde_json::Value;
+
+use crate::model::{Code, Error, Schemas};
 
 pub use self::checker::Checker;
-pub(crate) use self::shorthand::{normalise, split};
+#[cfg(test)]
+use self::shorthand::normalise;
+use self::shorthand::split;
 
 /// Longest schema as compact JSON text, in bytes. `enum`, `const` and texts fall under it too.
 const MAX_TEXT_BYTES: usize = 256 << 10;
@@ -94,6 +98,22 @@ const MAX_FAILURES_BYTES: u64 = 64 << 20;
 const MAX_FAILURES: usize = 50;
 /// Longest text of one failure, in bytes.
 const MAX_FAILURE_BYTES: usize = 200;
+
+/// The schemas in a manifest, with shorthands written out; each of them compiles.
+///
+/// # Errors
+///
+/// `invalid_manifest` with the place, as a JSON pointer into `schema`.
+pub(super) fn checked(schema: Value) -> Result<Schemas, Error> {
+    let is_pair = schema.as_object().is_some_and(shorthand::is_pair);
+    let schemas = split(schema)?;
+    for (place, part) in [("/input", &schemas.input), ("/output", &schemas.output)] {
+        if let Some(part) = part {
+            Checker::compile(part).map_err(|error| if is_pair { error.below(place) } else { error })?;
+        }
+    }
+    Ok(schemas)
+}
 
 /// A schema that is refused for what stands at `pointer`.
 fn refuse(pointer: impl Into<String>, detail: impl Into<String>) -> Error {

@@ -125,6 +125,9 @@ pub trait SandboxProvider: Send + Sync {
     /// comes through the [`Preparing`].
     fn prepare(&self, request: PrepareRequest) -> Result<Preparing, Error>;
 
+    /// Whether something was prepared before, so that it can run at once.
+    fn is_prepared(&self, digest: Digest) -> bool;
+
     /// Loads what was prepared, so that a fault in it shows now and not at its first run.
     ///
     /// # Errors

@@ -28,6 +28,8 @@ pub struct NewExecution {
 pub struct FinishedExecution {
     /// The execution as it stands; its status is final.
     pub execution: Execution,
+    /// SHA-256 of the output's text.
+    pub output_digest: Option<Digest>,
     /// The redacted, capped copy of the output.
     pub output_copy: Option<String>,
 }
@@ -256,7 +258,7 @@ fn update(connection: &Connection, finished: &FinishedExecution) -> rusqlite::Re
             error.map(|error| &error.message),
             error.and_then(|error| error.detail.as_ref()).map(to_json),
             denials,
-            output.map(|text| *Digest::of(text.as_bytes()).as_bytes()),
+            finished.output_digest.as_ref().map(Digest::as_bytes),
             output.map(str::len),
             finished.output_copy,
         ])

@@ -1,5 +1,7 @@
 //! The table `keys`.
 
+use std::sync::Arc;
+
 use rusqlite::{Row, params};
 
 use crate::model::{Error, Key, KeyId};
@@ -10,7 +12,7 @@ use super::{Store, json_column, parsed, to_json};
 #[derive(Clone, Debug)]
 pub struct StoredKey {
     /// The key.
-    pub key: Key,
+    pub key: Arc<Key>,
     /// SHA-256 of its secret.
     pub secret: [u8; 32],
     /// SHA-256 of the secret before the last rotation, and until when it still works, in
@@ -102,7 +104,7 @@ fn stored_key(row: &Row<'_>) -> rusqlite::Result<StoredKey> {
     Ok(StoredKey {
         secret: row.get("secret_sha256")?,
         previous: previous.zip(until),
-        key: Key {
+        key: Arc::new(Key {
             id: parsed(row.get_ref("id")?.as_str()?)?,
             owner: parsed(row.get_ref("owner")?.as_str()?)?,
             name: row.get("name")?,
@@ -112,6 +114,6 @@ fn stored_key(row: &Row<'_>) -> rusqlite::Result<StoredKey> {
             expires_at: row.get("expires_at")?,
             created_at: row.get("created_at")?,
             revoked_at: row.get("revoked_at")?,
-        },
+        }),
     })
 }

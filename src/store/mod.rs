@@ -84,10 +84,12 @@ impl Store {
     ) -> Result<R, Error> {
         self.writer
             .run(|connection| {
-                connection.execute_batch("SAVEPOINT job")?;
+                connection.prepare_cached("SAVEPOINT job")?.execute([])?;
                 let result = statements(connection);
-                let end = if result.is_ok() { "RELEASE job" } else { "ROLLBACK TO job; RELEASE job" };
-                connection.execute_batch(end)?;
+                if result.is_err() {
+                    connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
+                }
+                connection.prepare_cached("RELEASE job")?.execute([])?;
                 result
             })
             .await

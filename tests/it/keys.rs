@@ -1,7 +1,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Host, reply};
+use crate::support::{Host, guest, reply};
 
 async fn new_key(host: &Host, name: &str, scopes: Value) -> String {
     let made = host.send(Method::POST, "/api/keys", json!({ "name": name, "scopes": scopes })).await;
@@ -45,7 +45,7 @@ async fn a_key_does_what_its_scopes_say_until_it_is_revoked() {
     let host = Host::start();
     let reader = new_key(&host, "reader", json!(["skills:read"])).await;
     let upload = host.request_as(Some(&reader), Method::POST, "/api/skills?name=a&version=1.0.0");
-    let upload = upload.header("content-type", "application/wasm").body("x");
+    let upload = upload.header("content-type", "application/wasm").body(guest("image-thumb"));
     assert_eq!(reply(upload).await.summary(), "403 insufficient_scope");
     let keys = host.get("/api/keys").await;
     let id = keys.body["keys"][1]["id"].as_str().unwrap();

@@ -47,6 +47,15 @@ async fn a_deadline_ends_a_guest_soon_after_it_passes() {
 }
 
 #[tokio::test]
+async fn an_answer_after_the_deadline_is_a_timeout() {
+    let host = Host::start().with("slow-host-call").await;
+    for ms in [5, 20, 50] {
+        let reply = host.run("slow-host-call", json!({ "ms": ms }), json!({ "timeoutMs": ms })).await;
+        assert_eq!(reply.body["status"], "timeout", "{}", reply.body);
+    }
+}
+
+#[tokio::test]
 async fn each_call_gets_a_fresh_instance() {
     let host = Host::start().with("state-leak").await;
     for _ in 0..3 {

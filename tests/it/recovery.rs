@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use crate::support::Host;
@@ -9,13 +7,12 @@ async fn a_killed_host_has_every_acknowledged_run_and_leaves_none_open() {
     let mut host = Host::start().with("hello").await;
     let slow = host.upload("slow-host-call", crate::support::guest("slow-host-call")).await;
     assert_eq!(slow.status, 201);
-    let host_ref = Arc::new(&host);
     let mut acknowledged = Vec::new();
     for n in 0..50 {
-        let run = host_ref.run("hello", json!({ "name": n.to_string() }), json!({})).await;
+        let run = host.run("hello", json!({ "name": n.to_string() }), json!({})).await;
         acknowledged.push((run.body["id"].as_str().unwrap().to_owned(), run.body["output"].clone()));
     }
-    let open = host_ref.run("slow-host-call", json!({}), json!({}));
+    let open = host.run("slow-host-call", json!({}), json!({}));
     let _ = tokio::time::timeout(std::time::Duration::from_millis(300), open).await;
     host.kill_and_restart();
     for (id, output) in &acknowledged {

@@ -42,7 +42,7 @@ impl Host {
         Self { child, url, key, client: Client::new(), dir }
     }
 
-    /// Kills the program as a power cut would, and starts it again on the same directory.
+    /// Kills the program with SIGKILL, and starts it again on the same directory.
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -50,9 +50,8 @@ pub(super) struct Reply {
 impl Reply {
     /// The body as JSON.
     pub(super) fn json(&self) -> Result<Value, Failure> {
-        serde_json::from_str(&self.text).map_err(|_| {
-            Failure::unreachable("the answer is not JSON: is there a Skillvisor server at that URL?")
-        })
+        serde_json::from_str(&self.text)
+            .map_err(|_| Failure::unreachable("the answer is not JSON: is there a Skillvisor server at that URL?"))
     }
 }
 

@@ -3,9 +3,9 @@
 use clap::CommandFactory;
 use clap_complete::Shell;
 
+use super::Cli;
 use super::exit::{Exit, Failure};
 use super::output::Output;
-use super::Cli;
 
 /// Print a script that completes commands in a shell
 #[derive(clap::Args)]

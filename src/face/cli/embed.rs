@@ -12,17 +12,14 @@ use crate::config::{Secret, Settings};
 use crate::executor::AdmissionSettings;
 use crate::face::http::{HttpOptions, Server};
 use crate::files;
-use crate::host::{ADMIN_KEY_FILE, Host, HostOptions};
-use crate::model::{Code, Error};
+use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, is_locked};
+use crate::model::Error;
 use crate::sandbox::CompileSettings;
 
 use super::exit::{Exit, Failure};
 
 /// The file in which the lock's holder says where it is.
 const SERVER_FILE: &str = "server.json";
-
-/// The file that a host locks while it uses the directory, as in [`crate::host`].
-pub(super) const LOCK_FILE: &str = "lock";
 
 /// Where the holder of a data directory's lock is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,16 +130,13 @@ fn opened(data_dir: &Path, error: Error) -> Failure {
         .hint("stop that process, or give this one a directory of its own with --data-dir")
 }
 
-fn is_locked(error: &Error) -> bool {
-    error.code == Code::Unavailable && error.detail.contains("locked")
-}
-
 /// How long a command waits for a server that has the lock but does not answer yet.
 pub(super) const STARTING: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Code;
 
     #[test]
     fn the_holder_is_read_as_it_was_written_and_for_this_user_only() {
@@ -161,7 +155,10 @@ mod tests {
     fn a_locked_directory_has_its_own_exit_code() {
         let dir = tempfile::tempdir().unwrap();
         Holder { pid: 7, url: "http://127.0.0.1:1".into() }.write(dir.path()).unwrap();
-        let failure = opened(dir.path(), Error::new(Code::Unavailable, "the data directory is locked: x"));
+        let failure = opened(
+            dir.path(),
+            Error::new(Code::Unavailable, "the data directory is locked: another skillvisor uses it"),
+        );
         assert_eq!(failure.exit, Exit::Locked);
         assert!(failure.detail.contains("process 7 uses it"), "{}", failure.detail);
         assert_eq!(opened(dir.path(), Error::new(Code::Unavailable, "not safe")).exit, Exit::Busy);

@@ -74,7 +74,8 @@ async fn read_args(word: &str) -> Result<StrictJson, Failure> {
         None => word.to_owned(),
     };
     StrictJson::parse(&text).map_err(|error| {
-        Failure::usage(format!("--args: {}", error.detail)).hint("--args takes JSON such as '{\"name\": \"Ada\"}', @FILE, or - for stdin")
+        Failure::usage(format!("--args: {}", error.detail))
+            .hint("--args takes JSON such as '{\"name\": \"Ada\"}', @FILE, or - for stdin")
     })
 }
 

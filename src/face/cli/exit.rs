@@ -171,7 +171,8 @@ impl Failure {
         self.problem.as_deref().cloned().unwrap_or_else(|| {
             let mut problem = json!({ "title": "command failed", "detail": self.detail, "code": self.code });
             if !self.fields.is_empty() {
-                let errors = self.fields.iter().map(|field| json!({ "pointer": field.pointer, "detail": field.detail }));
+                let errors =
+                    self.fields.iter().map(|field| json!({ "pointer": field.pointer, "detail": field.detail }));
                 problem["errors"] = errors.collect();
             }
             problem

@@ -45,7 +45,8 @@ impl FromArgMatches for SettingFlags {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        let given = flags().filter_map(|setting| Some((setting.name, matches.get_one::<String>(setting.name)?.clone())));
+        let given =
+            flags().filter_map(|setting| Some((setting.name, matches.get_one::<String>(setting.name)?.clone())));
         self.values.extend(given);
         Ok(())
     }

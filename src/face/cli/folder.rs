@@ -22,7 +22,8 @@ impl Folder {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let skill_md = path.join("SKILL.md");
         let text = fs::read_to_string(&skill_md).map_err(|error| {
-            Failure::unreadable(&skill_md, &error).hint("a skill folder has a SKILL.md; push the .wasm file alone without one")
+            Failure::unreadable(&skill_md, &error)
+                .hint("a skill folder has a SKILL.md; push the .wasm file alone without one")
         })?;
         let manifest = manifest_block(&text).map_err(|why| Failure::usage(format!("{}: {why}", skill_md.display())))?;
         Ok(Self { manifest, component: component(path)? })
@@ -32,12 +33,16 @@ impl Folder {
 /// The one `.wasm` file in the folder.
 fn component(path: &Path) -> Result<PathBuf, Failure> {
     let entries = fs::read_dir(path).map_err(|error| Failure::unreadable(path, &error))?;
-    let mut found: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "wasm")).collect();
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "wasm"))
+        .collect();
     found.sort();
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::usage(format!("{} has no .wasm file", path.display())).hint("build the component and put it beside SKILL.md")),
+        [] => Err(Failure::usage(format!("{} has no .wasm file", path.display()))
+            .hint("build the component and put it beside SKILL.md")),
         [first, second, ..] => {
             let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let detail = format!("{} has several .wasm files ({}, {}, …)", path.display(), name(first), name(second));

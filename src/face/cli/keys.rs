@@ -263,8 +263,25 @@ mod tests {
     fn a_request_has_only_what_was_said() {
         assert_eq!(body(&["ci"]), json!({ "name": "ci" }));
         let all = body(&[
-            "ci", "--owner", "o", "--scope", "skills:read", "--scope", "admin", "--expires", "1d", "--skill", "hello",
-            "--network", "public", "--secret", "T", "--workspace", "read", "--containers", "--code-mode",
+            "ci",
+            "--owner",
+            "o",
+            "--scope",
+            "skills:read",
+            "--scope",
+            "admin",
+            "--expires",
+            "1d",
+            "--skill",
+            "hello",
+            "--network",
+            "public",
+            "--secret",
+            "T",
+            "--workspace",
+            "read",
+            "--containers",
+            "--code-mode",
         ]);
         let wanted = json!({
             "name": "ci", "owner": "o", "scopes": ["skills:read", "admin"], "expiresAt": "1970-01-02T00:00:00.000Z",

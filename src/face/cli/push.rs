@@ -156,7 +156,8 @@ fn check_state(skill: &Value) -> Result<Exit, Failure> {
 /// What became of the upload, and what to do with it.
 fn told(verb: &str, size: u64, skill: &Value) -> String {
     let address = value::address(skill);
-    let functions: Vec<String> = value::list(skill, "functions").iter().map(|function| value::text(function, "name")).collect();
+    let functions: Vec<String> =
+        value::list(skill, "functions").iter().map(|function| value::text(function, "name")).collect();
     let mut lines = vec![
         format!("{verb} {address} ({}, {})", value::standing(skill), table::bytes(size)),
         value::facts(&[
@@ -165,7 +166,8 @@ fn told(verb: &str, size: u64, skill: &Value) -> String {
             ("functions", functions.join(", ")),
         ]),
     ];
-    lines.extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));
+    lines
+        .extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));
     let input = skill.get("schema").and_then(|schema| schema.get("input"));
     lines.push(format!("run it: {}", sample::exec_command(&address, input)));
     lines.join("\n")

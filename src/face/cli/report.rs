@@ -26,7 +26,8 @@ impl Ran {
             #[serde(borrow)]
             output: Option<&'a RawValue>,
         }
-        let unreadable = |error: serde_json::Error| Failure::unreachable(format!("the answer is no execution: {error}"));
+        let unreadable =
+            |error: serde_json::Error| Failure::unreachable(format!("the answer is no execution: {error}"));
         let execution = serde_json::from_str(text).map_err(unreadable)?;
         let exact: Exact<'_> = serde_json::from_str(text).map_err(unreadable)?;
         Ok(Self { execution, result: exact.output.map(|output| output.get().to_owned()) })

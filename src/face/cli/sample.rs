@@ -17,7 +17,8 @@ pub(super) fn exec_command(reference: &str, input: Option<&Value>) -> String {
 /// A value that a schema most likely allows.
 fn sample(schema: &Value, depth: u32) -> Value {
     let first = |name| schema.get(name).and_then(Value::as_array).and_then(|list| list.first());
-    let given = schema.get("const").or_else(|| first("examples")).or_else(|| schema.get("default")).or_else(|| first("enum"));
+    let given =
+        schema.get("const").or_else(|| first("examples")).or_else(|| schema.get("default")).or_else(|| first("enum"));
     if let Some(given) = given {
         return given.clone();
     }

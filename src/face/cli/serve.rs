@@ -26,7 +26,7 @@ use super::table::shell_word;
 #[command(after_help = "\
 Examples:
   skillvisor serve
-  skillvisor serve --listen 0.0.0.0:20128 --tls-cert cert.pem --tls-key key.pem
+  skillvisor serve --listen 0.0.0.0:20128 --behind-proxy
   skillvisor serve --listen 127.0.0.1:0 --data-dir ./data --json")]
 pub(super) struct ServeArgs {
     #[command(flatten)]
@@ -70,8 +70,12 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
 fn refuse_unheeded(settings: &Settings) -> Result<(), Failure> {
     for name in ["tls.cert", "tls.key", "metrics.listen", "retention.results"] {
         if settings.is_given(name) {
-            return Err(Failure::new(Exit::Usage, "invalid_setting", format!("{name} has no effect in this version yet"))
-                .hint("leave it out; for TLS, put a proxy in front and set behind_proxy = true"));
+            return Err(Failure::new(
+                Exit::Usage,
+                "invalid_setting",
+                format!("{name} has no effect in this version yet"),
+            )
+            .hint("leave it out; for TLS, put a proxy in front and set behind_proxy = true"));
         }
     }
     Ok(())
@@ -126,7 +130,8 @@ mod tests {
         let flags = BTreeMap::from([("data_dir", dir.to_str().unwrap().to_owned())]);
         let environment = Environment::default();
         let none = Path::new("/nonexistent");
-        Settings::load(&Layers { flags: &flags, config_file: None, environment: &environment, system_file: none }).unwrap()
+        Settings::load(&Layers { flags: &flags, config_file: None, environment: &environment, system_file: none })
+            .unwrap()
     }
 
     #[test]

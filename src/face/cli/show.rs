@@ -50,7 +50,8 @@ fn page(skill: &Value) -> String {
         ("created", text("createdAt")),
     ])];
     parts.extend(value::list(skill, "functions").iter().map(function));
-    parts.extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));
+    parts
+        .extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));
     let input = skill.get("schema").and_then(|schema| schema.get("input"));
     let single = value::list(skill, "functions").first().and_then(|function| function.get("schema")?.get("input"));
     let command = sample::exec_command(&value::address(skill), input.filter(|input| !input.is_null()).or(single));

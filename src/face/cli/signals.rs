@@ -13,7 +13,8 @@ pub(super) struct Signals {
 impl Signals {
     /// Starts to listen; from then on they do not end the process by themselves.
     pub(super) fn new() -> Result<Self, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")));
+        let listen =
+            |kind| signal(kind).map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")));
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 

@@ -27,7 +27,9 @@ pub(super) fn point(text: &str, direction: Direction, now_ms: i64) -> Result<Str
         Direction::Ahead => now_ms.checked_add(ms),
     });
     moved.filter(|ms| Timestamp::from_millisecond(*ms).is_ok()).map(Clock::rfc3339).ok_or_else(|| {
-        Failure::usage(format!("{text:?} is neither a duration such as 30m, 24h or 90d nor a time such as 2027-01-31T12:00:00Z"))
+        Failure::usage(format!(
+            "{text:?} is neither a duration such as 30m, 24h or 90d nor a time such as 2027-01-31T12:00:00Z"
+        ))
     })
 }
 

@@ -71,7 +71,7 @@ pub(crate) async fn create(
 /// Lists keys: `GET /api/keys`.
 pub(crate) async fn list(State(app): State<App>, Authed(caller): Authed) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::Admin)?;
-    let keys: Vec<_> = app.host.access.list().iter().map(wire::key).collect();
+    let keys: Vec<_> = app.host.access.list().iter().map(|key| wire::key(key)).collect();
     Ok(Json(json!({ "total": keys.len(), "keys": keys, "nextCursor": null })))
 }
 
@@ -82,7 +82,8 @@ pub(crate) async fn show(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::Admin)?;
-    Ok(Json(wire::key(&app.host.access.get(&key_id(&id)?)?)))
+    let key = app.host.access.get(&key_id(&id)?)?;
+    Ok(Json(wire::key(&key)))
 }
 
 /// Ends a key: `DELETE /api/keys/{id}`.

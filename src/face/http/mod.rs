@@ -1,6 +1,7 @@
 //! The HTTP API.
 
 mod auth;
+mod drain;
 mod executions;
 mod keys;
 mod problem;
@@ -50,6 +51,7 @@ pub(crate) fn router(app: App) -> Router {
             Problem(Error::new(Code::MethodNotAllowed, "this path does not take that method"))
         })
         .layer(DefaultBodyLimit::max(limit))
+        .layer(axum::middleware::from_fn(drain::drain_refused))
         .layer(CatchPanicLayer::custom(|_| {
             axum::response::IntoResponse::into_response(Problem(Error::internal("a handler panicked")))
         }))

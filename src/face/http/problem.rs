@@ -40,7 +40,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let error = self.0;
         let row = error.code.row();
-        if error.code == Code::Internal {
+        if error.source.is_some() {
             tracing::error!("A request failed: {error:?}");
         }
         let status = StatusCode::from_u16(row.http).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

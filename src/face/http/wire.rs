@@ -1,9 +1,12 @@
 //! Skills, executions and keys as they go over the wire (camelCase, times RFC 3339).
 
+use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::model::{Clock, Execution, Key, Scope, Skill};
+use crate::model::{
+    Clock, Denial, Digest, Execution, ExecutionId, Key, KeyId, OwnerId, RunError, Scope, Skill, Status, Usage,
+};
 
 /// A skill (API.md §4).
 pub(crate) fn skill(skill: &Skill) -> Value {
@@ -19,30 +22,71 @@ pub(crate) fn skill(skill: &Skill) -> Value {
     })
 }
 
-/// An execution (SPEC §5, API.md §5). The output goes out as the guest wrote it.
+/// An execution as it goes out. The output is the guest's own text.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExecutionBody<'a> {
+    id: ExecutionId,
+    owner: &'a OwnerId,
+    skill_id: &'a str,
+    function: &'a str,
+    digest: Digest,
+    status: Status,
+    output: Option<&'a RawValue>,
+    stdout: &'a str,
+    stderr: &'a str,
+    stdout_truncated: bool,
+    stderr_truncated: bool,
+    exit_code: Option<i32>,
+    killed: bool,
+    error: Option<&'a RunError>,
+    denials: &'a [Denial],
+    attempts: u32,
+    duration_ms: Option<f64>,
+    usage: Usage,
+    parent_id: Option<ExecutionId>,
+    session_id: Option<&'a str>,
+    door: &'a str,
+    key_id: &'a KeyId,
+    created_at: String,
+    started_at: Option<String>,
+    finished_at: Option<String>,
+}
+
+/// An execution (SPEC §5, API.md §5) as JSON text.
 pub(crate) fn execution(execution: &Execution) -> String {
     let streams = &execution.streams;
     let time = |ms: Option<i64>| ms.map(Clock::rfc3339);
     #[expect(clippy::cast_precision_loss, reason = "milliseconds with three digits")]
-    let duration = execution.duration_us.map(|us| us as f64 / 1000.0);
-    let mut text = json!({
-        "id": execution.id, "owner": execution.owner, "skillId": execution.skill_address,
-        "function": execution.function, "digest": execution.digest, "status": execution.status,
-        "stdout": streams.stdout, "stderr": streams.stderr, "stdoutTruncated": streams.stdout_truncated,
-        "stderrTruncated": streams.stderr_truncated, "exitCode": execution.exit_code,
-        "killed": execution.killed(), "error": execution.error, "denials": execution.denials,
-        "attempts": execution.attempts, "durationMs": duration, "usage": execution.usage,
-        "parentId": execution.parent_id, "sessionId": execution.session_id, "door": execution.door,
-        "keyId": execution.key_id, "createdAt": Clock::rfc3339(execution.created_at),
-        "startedAt": time(execution.started_at), "finishedAt": time(execution.finished_at),
-    })
-    .to_string();
-    let output = execution.output.as_deref().map_or("null", RawValue::get);
-    text.pop();
-    text.push_str(",\"output\":");
-    text.push_str(output);
-    text.push('}');
-    text
+    let duration_ms = execution.duration_us.map(|us| us as f64 / 1000.0);
+    let body = ExecutionBody {
+        id: execution.id,
+        owner: &execution.owner,
+        skill_id: &execution.skill_address,
+        function: &execution.function,
+        digest: execution.digest,
+        status: execution.status,
+        output: execution.output.as_deref(),
+        stdout: &streams.stdout,
+        stderr: &streams.stderr,
+        stdout_truncated: streams.stdout_truncated,
+        stderr_truncated: streams.stderr_truncated,
+        exit_code: execution.exit_code,
+        killed: execution.killed(),
+        error: execution.error.as_ref(),
+        denials: &execution.denials,
+        attempts: execution.attempts,
+        duration_ms,
+        usage: execution.usage,
+        parent_id: execution.parent_id,
+        session_id: execution.session_id.as_deref(),
+        door: &execution.door,
+        key_id: &execution.key_id,
+        created_at: Clock::rfc3339(execution.created_at),
+        started_at: time(execution.started_at),
+        finished_at: time(execution.finished_at),
+    };
+    serde_json::to_string(&body).unwrap_or_default()
 }
 
 /// A key, without its secret.

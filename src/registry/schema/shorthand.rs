@@ -21,7 +21,7 @@ use super::{MAX_DEPTH, join, refuse};
 /// # Errors
 ///
 /// As [`normalise`], with pointers into `schema`.
-pub(crate) fn split(schema: Value) -> Result<Schemas, Error> {
+pub(super) fn split(schema: Value) -> Result<Schemas, Error> {
     let mut members = match schema {
         Value::Object(members) if is_pair(&members) => members,
         Value::Null => return Ok(Schemas::default()),
@@ -34,7 +34,8 @@ pub(crate) fn split(schema: Value) -> Result<Schemas, Error> {
     Ok(Schemas { input: part("input")?, output: part("output")? })
 }
 
-fn is_pair(members: &Map<String, Value>) -> bool {
+/// Whether these members are the pair of [`split`].
+pub(super) fn is_pair(members: &Map<String, Value>) -> bool {
     let is_part = |(name, part): (&String, &Value)| {
         matches!(name.as_str(), "input" | "output") && (part.is_object() || part.is_boolean() || part.is_null())
     };
@@ -49,7 +50,7 @@ fn is_pair(members: &Map<String, Value>) -> bool {
 ///
 /// `invalid_manifest` if it is too deep, or a property says `required` where the list of
 /// required ones is none.
-pub(crate) fn normalise(mut schema: Value) -> Result<Value, Error> {
+pub(super) fn normalise(mut schema: Value) -> Result<Value, Error> {
     take_required(&mut schema);
     mend(schema, "", 0)
 }

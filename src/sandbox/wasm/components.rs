@@ -48,13 +48,21 @@ impl Components {
         &self.directory
     }
 
+    /// Whether the component's code is there.
+    pub(super) fn has_code(&self, digest: Digest) -> bool {
+        self.file(digest, "cwasm").exists()
+    }
+
+    fn file(&self, digest: Digest, kind: &str) -> PathBuf {
+        self.directory.join(digest.hex()).with_extension(kind)
+    }
+
     /// What was found in the component, if its code is there too.
     pub(super) fn inspection(&self, digest: Digest) -> Option<Inspection> {
-        let name = self.directory.join(digest.hex());
-        if !name.with_extension("cwasm").exists() {
+        if !self.has_code(digest) {
             return None;
         }
-        let notes = std::fs::read(name.with_extension("json")).ok()?;
+        let notes = std::fs::read(self.file(digest, "json")).ok()?;
         serde_json::from_slice(&notes).ok()
     }
 
@@ -75,21 +83,19 @@ impl Components {
     /// Forgets a component and its code.
     pub(super) fn forget(&self, digest: Digest) {
         self.loaded.lock().remove(&digest);
-        let name = self.directory.join(digest.hex());
-        for file in ["cwasm", "json"] {
-            let _ = std::fs::remove_file(name.with_extension(file));
+        for kind in ["cwasm", "json"] {
+            let _ = std::fs::remove_file(self.file(digest, kind));
         }
     }
 
     fn load(&self, digest: Digest) -> Result<Loaded, Error> {
-        let file = self.directory.join(digest.hex()).with_extension("cwasm");
-        if !file.exists() {
+        if !self.has_code(digest) {
             return Err(Error::new(Code::Compiling, "the skill is being compiled; try again soon"));
         }
         #[expect(unsafe_code, reason = "the one door through which code enters the process")]
         // SAFETY: the directory was checked to be ours alone when it was opened, and only the
         // compile workers' output is renamed into it, whole and synced.
-        let component = unsafe { Component::deserialize_file(&self.engine, &file) };
+        let component = unsafe { Component::deserialize_file(&self.engine, self.file(digest, "cwasm")) };
         let unfit = |error: wasmtime::Error| {
             Error::new(Code::InvalidComponent, format!("it does not fit this host: {}", reason(&error)))
         };

@@ -89,6 +89,10 @@ impl SandboxProvider for WasmSandbox {
         Ok(Preparing { inspected: inspected_answer, ready: ready_answer })
     }
 
+    fn is_prepared(&self, digest: Digest) -> bool {
+        self.components.has_code(digest)
+    }
+
     fn check(&self, digest: Digest) -> Result<(), Error> {
         self.components.get(digest).map(drop)
     }

@@ -120,6 +120,8 @@ impl Attempt {
         let exit_code = exit_code(&called);
         let outcome = match called {
             Err(_) => Err(timeout(&self.call.limits)),
+            // The timer ticks in milliseconds; an answer that came in between is late all the same.
+            Ok(_) if Instant::now() >= self.call.deadline => Err(timeout(&self.call.limits)),
             Ok(Err(error)) => Err(self.failure(&error)),
             Ok(Ok(Err(error))) => Err(skill_error(&error)),
             Ok(Ok(Ok(text))) => output(text, &self.call.limits),

@@ -32,7 +32,10 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
     let owner = match files::foreign_writers(data_dir) {
         Ok(None) => Check::ok("data directory", format!("{shown} is this user's alone")),
         Ok(Some(why)) => {
-            let mend = format!("run as its owner, or: chmod 700 {0} && chown $(id -u) {0}", table::shell_word(&shown.to_string()));
+            let mend = format!(
+                "run as its owner, or: chmod 700 {0} && chown $(id -u) {0}",
+                table::shell_word(&shown.to_string())
+            );
             Check::fail("data directory", format!("{shown}: {why}"), mend)
         }
         Err(error) => Check::fail("data directory", format!("{shown}: {error}"), "check that this user may enter it"),

@@ -20,11 +20,9 @@ pub(super) fn checks() -> Vec<Check> {
 
 fn cpus() -> Check {
     match std::thread::available_parallelism() {
-        Ok(count) if count.get() == 1 => Check::warn(
-            "cpus",
-            "1 CPU",
-            "skills and requests share it; give the machine or container a second one",
-        ),
+        Ok(count) if count.get() == 1 => {
+            Check::warn("cpus", "1 CPU", "skills and requests share it; give the machine or container a second one")
+        }
         Ok(count) => Check::ok("cpus", format!("{count} CPUs")),
         Err(error) => Check::warn("cpus", format!("unknown: {error}"), "check the CPU limits of the container"),
     }
@@ -36,7 +34,11 @@ fn open_files() -> Check {
     if limit.is_none_or(|limit| limit >= OPEN_FILES) {
         return Check::ok("open files", found);
     }
-    Check::warn("open files", found, format!("raise it: `ulimit -n {OPEN_FILES}`, or LimitNOFILE={OPEN_FILES} in the systemd unit"))
+    Check::warn(
+        "open files",
+        found,
+        format!("raise it: `ulimit -n {OPEN_FILES}`, or LimitNOFILE={OPEN_FILES} in the systemd unit"),
+    )
 }
 
 fn address_space() -> Check {

@@ -97,7 +97,8 @@ fn tell(context: &Context, args: &DoctorArgs, checks: &[Check], settings: Option
         Verdict::Warn => "warn",
         Verdict::Fail => "FAIL",
     };
-    let rows: Vec<_> = checks.iter().map(|check| vec![word(check.verdict).into(), check.name.into(), check.found.clone()]).collect();
+    let rows: Vec<_> =
+        checks.iter().map(|check| vec![word(check.verdict).into(), check.name.into(), check.found.clone()]).collect();
     output.full_table(&["", "CHECK", "FOUND"], &rows)?;
     for check in checks {
         if let Some(mend) = &check.mend {

@@ -7,7 +7,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::face::cli::client::{Client, Trust};
-use crate::face::cli::embed::{Holder, LOCK_FILE};
+use crate::face::cli::embed::Holder;
+use crate::host::LOCK_FILE;
 
 use super::Check;
 
@@ -35,7 +36,10 @@ async fn answers(holder: &Holder) -> Check {
         _ => Check::fail(
             "server",
             format!("{found}, but does not answer"),
-            format!("look at its log; `kill {}` ends it, and what ran is closed as interrupted at the next start", holder.pid),
+            format!(
+                "look at its log; `kill {}` ends it, and what ran is closed as interrupted at the next start",
+                holder.pid
+            ),
         ),
     }
 }
