@@ -1,6 +1,7 @@
 //! One request from start to record: [`Executor::execute`] is the story, the other files are its verbs.
 
 mod admission;
+mod outlive;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use crate::sandbox::{RunContext, SandboxCall, SandboxProvider, SandboxReply};
 use crate::store::{FinishedExecution, NewExecution, Store};
 
 use self::admission::Admission;
+use self::outlive::Outlive;
 
 pub use self::admission::AdmissionSettings;
 
@@ -31,6 +33,8 @@ pub struct Executor {
     sandbox: Arc<dyn SandboxProvider>,
     clock: Clock,
     admission: Arc<Admission>,
+    /// The one function of a skill so far.
+    run: Arc<str>,
 }
 
 /// A run that may begin.
@@ -53,7 +57,7 @@ impl Executor {
         clock: Clock,
         settings: AdmissionSettings,
     ) -> Arc<Self> {
-        Arc::new(Self { store, registry, sandbox, clock, admission: Admission::new(settings) })
+        Arc::new(Self { store, registry, sandbox, clock, admission: Admission::new(settings), run: "run".into() })
     }
 
     /// Carries out one request and records it. Dropping the future cancels the run; the
@@ -66,11 +70,7 @@ impl Executor {
     pub async fn execute(self: &Arc<Self>, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
         let admitted = self.admit(caller, request).await?;
         let left = CancellationToken::new();
-        let leaving = left.clone().drop_guard();
-        let run = tokio::spawn(Arc::clone(self).run_and_record(admitted, left));
-        let execution = run.await.map_err(Error::internal)?;
-        leaving.disarm();
-        execution
+        Outlive::new(left.clone(), Arc::clone(self).run_and_record(admitted, left)).await
     }
 
     /// Everything that can refuse a request before it is a run.
@@ -98,7 +98,7 @@ impl Executor {
     }
 
     async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {
-        let mut execution = self.open(&admitted).await?;
+        let mut execution = Arc::unwrap_or_clone(self.open(&admitted).await?);
         let reply = tokio::select! {
             biased;
             reply = self.attempt(&admitted, &execution) => reply,
@@ -111,26 +111,25 @@ impl Executor {
         });
         self.finish(&mut execution, &admitted, reply);
         let output = execution.output.as_ref().map(|output| output.get());
-        let finished = FinishedExecution {
-            output_digest: output.map(|text| Digest::of(text.as_bytes())),
-            output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
-            execution: execution.clone(),
-        };
+        let output_digest = output.map(|text| Digest::of(text.as_bytes()));
+        let output_copy = output.map(|text| redacted_copy(text, COPY_BYTES));
+        let execution = Arc::new(execution);
+        let finished = FinishedExecution { output_digest, output_copy, execution: Arc::clone(&execution) };
         self.store.close_execution(finished).await?;
-        Ok(execution)
+        Ok(Arc::unwrap_or_clone(execution))
     }
 
     /// Writes down that the run begins, before anything of the guest does.
-    async fn open(&self, admitted: &Admitted) -> Result<Execution, Error> {
+    async fn open(&self, admitted: &Admitted) -> Result<Arc<Execution>, Error> {
         let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
         let args = admitted.request.args.text();
         let now = self.clock.now_ms();
-        let execution = Execution {
+        let execution = Arc::new(Execution {
             id: ExecutionId::generate(),
             owner: key.owner.clone(),
             skill: skill.id,
-            skill_address: skill.address(),
-            function: "run".into(),
+            skill_address: Arc::clone(&admitted.skill.address),
+            function: Arc::clone(&self.run),
             digest: skill.handler.digest(),
             status: Status::Running,
             output: None,
@@ -142,15 +141,15 @@ impl Executor {
             usage: Usage { queue_ms: admitted.queue_ms, ..Usage::default() },
             parent_id: None,
             session_id: admitted.request.session_id.clone(),
-            door: admitted.caller.door.as_str().into(),
+            door: admitted.caller.door,
             key_id: key.id.clone(),
             created_at: now,
             started_at: Some(now),
             finished_at: None,
             duration_us: None,
-        };
+        });
         let new = NewExecution {
-            execution: execution.clone(),
+            execution: Arc::clone(&execution),
             args_digest: Digest::of(args.as_bytes()),
             args_bytes: args.len() as u64,
             args_copy: redacted_copy(args, COPY_BYTES),
@@ -167,15 +166,15 @@ impl Executor {
         let left = deadline.saturating_duration_since(Instant::now());
         let context = RunContext {
             execution: execution.id,
-            skill: execution.skill_address.clone(),
-            owner_hash: Digest::of(execution.owner.as_str().as_bytes()).hex(),
+            skill: Arc::clone(&execution.skill_address),
+            owner: execution.owner.clone(),
             session: execution.session_id.clone(),
             attempt: 1,
             deadline_ms: self.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
         };
         let call = SandboxCall {
             digest: execution.digest,
-            function: execution.function.clone(),
+            function: Arc::clone(&execution.function),
             args: admitted.request.args.text().to_owned(),
             limits,
             deadline,

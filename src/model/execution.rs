@@ -30,6 +30,15 @@ impl Door {
     }
 }
 
+impl FromStr for Door {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let found = [Self::Http, Self::Library].into_iter().find(|door| door.as_str() == text);
+        found.ok_or_else(|| Error::new(Code::Malformed, "no such door"))
+    }
+}
+
 /// Who asks: a key that has been checked, and the door it came through.
 #[derive(Clone, Debug)]
 pub struct Caller {
@@ -200,9 +209,9 @@ pub struct Execution {
     /// The skill's id.
     pub skill: SkillId,
     /// The skill as `name@version`.
-    pub skill_address: String,
+    pub skill_address: Arc<str>,
     /// The function that ran.
-    pub function: String,
+    pub function: Arc<str>,
     /// SHA-256 of the component that ran.
     pub digest: Digest,
     /// Where it stands.
@@ -226,7 +235,7 @@ pub struct Execution {
     /// The caller's session.
     pub session_id: Option<String>,
     /// The way the request came in.
-    pub door: String,
+    pub door: Door,
     /// The key that asked.
     pub key_id: KeyId,
     /// When the request came in, in milliseconds since the Unix epoch.

@@ -29,13 +29,16 @@ pub use self::upload::{Registered, StagedComponent};
 pub struct RegisteredSkill {
     /// The skill.
     pub skill: Skill,
+    /// The skill as `name@version`.
+    pub address: Arc<str>,
     input: OnceLock<Result<Checker, String>>,
     output: OnceLock<Result<Checker, String>>,
 }
 
 impl RegisteredSkill {
     fn new(skill: Skill) -> Arc<Self> {
-        Arc::new(Self { skill, input: OnceLock::new(), output: OnceLock::new() })
+        let address = skill.address().into();
+        Arc::new(Self { skill, address, input: OnceLock::new(), output: OnceLock::new() })
     }
 
     /// What checks arguments, if the skill has an input schema.

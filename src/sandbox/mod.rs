@@ -69,9 +69,9 @@ pub struct RunContext {
     /// The execution.
     pub execution: ExecutionId,
     /// The skill as `name@version`.
-    pub skill: String,
-    /// SHA-256 of the owner's id in hex.
-    pub owner_hash: String,
+    pub skill: Arc<str>,
+    /// Whose run it is. The guest sees its SHA-256 only.
+    pub owner: OwnerId,
     /// The caller's session.
     pub session: Option<String>,
     /// Which attempt, from 1.
@@ -86,7 +86,7 @@ pub struct SandboxCall {
     /// The component.
     pub digest: Digest,
     /// The function.
-    pub function: String,
+    pub function: Arc<str>,
     /// The arguments as JSON text.
     pub args: String,
     /// What it may use up.

@@ -1,5 +1,7 @@
 //! The tables `skill_executions` and `execution_results`.
 
+use std::sync::Arc;
+
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use serde_json::value::RawValue;
@@ -14,7 +16,7 @@ use super::{Store, json_column, parsed, to_json};
 #[derive(Clone, Debug)]
 pub struct NewExecution {
     /// The execution as it stands; its status is `pending` or `running`.
-    pub execution: Execution,
+    pub execution: Arc<Execution>,
     /// SHA-256 of the arguments' text.
     pub args_digest: Digest,
     /// Length of the arguments' text in bytes.
@@ -27,7 +29,7 @@ pub struct NewExecution {
 #[derive(Clone, Debug)]
 pub struct FinishedExecution {
     /// The execution as it stands; its status is final.
-    pub execution: Execution,
+    pub execution: Arc<Execution>,
     /// SHA-256 of the output's text.
     pub output_digest: Option<Digest>,
     /// The redacted, capped copy of the output.
@@ -215,11 +217,11 @@ fn insert(connection: &Connection, new: &NewExecution) -> rusqlite::Result<()> {
             execution.owner.as_str(),
             execution.status.as_str(),
             execution.skill.as_bytes(),
-            execution.skill_address,
-            execution.function,
+            &*execution.skill_address,
+            &*execution.function,
             execution.digest.as_bytes(),
             execution.key_id.as_str(),
-            execution.door,
+            execution.door.as_str(),
             execution.session_id,
             execution.parent_id.as_ref().map(ExecutionId::as_bytes),
             execution.created_at,
@@ -304,8 +306,8 @@ fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
         id: ExecutionId::from_bytes(row.get("id")?),
         owner: parsed(text("owner")?)?,
         skill: SkillId::from_bytes(row.get("skill_id")?),
-        skill_address: row.get("skill")?,
-        function: row.get("function")?,
+        skill_address: text("skill")?.into(),
+        function: text("function")?.into(),
         digest: Digest::from_bytes(row.get("digest")?),
         status: parsed(text("status")?)?,
         output: None,
@@ -322,7 +324,7 @@ fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
         },
         parent_id: parent.map(ExecutionId::from_bytes),
         session_id: row.get("session_id")?,
-        door: row.get("door")?,
+        door: parsed(text("door")?)?,
         key_id: parsed(text("key_id")?)?,
         created_at: row.get("created_at")?,
         started_at: row.get("started_at")?,

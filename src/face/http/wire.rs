@@ -80,7 +80,7 @@ pub(crate) fn execution(execution: &Execution) -> String {
         usage: execution.usage,
         parent_id: execution.parent_id,
         session_id: execution.session_id.as_deref(),
-        door: &execution.door,
+        door: execution.door.as_str(),
         key_id: &execution.key_id,
         created_at: Clock::rfc3339(execution.created_at),
         started_at: time(execution.started_at),

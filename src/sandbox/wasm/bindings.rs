@@ -3,7 +3,7 @@
 use wasmtime::Engine;
 use wasmtime::component::{HasSelf, Linker};
 
-use crate::model::clip;
+use crate::model::{Digest, clip};
 
 use super::state::State;
 
@@ -37,8 +37,8 @@ impl context::Host for State {
         let context = &self.context;
         context::Execution {
             id: context.execution.to_string(),
-            skill: context.skill.clone(),
-            owner_hash: context.owner_hash.clone(),
+            skill: context.skill.to_string(),
+            owner_hash: Digest::of(context.owner.as_str().as_bytes()).hex(),
             session: context.session.clone(),
             attempt: context.attempt,
             deadline_ms: context.deadline_ms.unsigned_abs(),
