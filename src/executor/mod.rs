@@ -1,6 +1,7 @@
 //! One request from start to record: [`Executor::execute`] is the story, the other files are its verbs.
 
 mod admission;
+mod close;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +14,8 @@ use crate::model::{
 };
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::{RunContext, SandboxCall, SandboxProvider, SandboxReply};
-use crate::store::{FinishedExecution, NewExecution, Store};
+use crate::store::{NewExecution, Store};
+use crate::telemetry::{Load, Telemetry};
 
 use self::admission::Admission;
 
@@ -24,12 +26,28 @@ const COPY_BYTES: usize = 2048;
 /// Longest session id, in bytes.
 const MAX_SESSION: usize = 256;
 
+/// What an executor works with.
+#[derive(Clone)]
+pub struct ExecutorParts {
+    /// Where runs are written down.
+    pub store: Store,
+    /// Which skills there are.
+    pub registry: Arc<Registry>,
+    /// Where they run.
+    pub sandbox: Arc<dyn SandboxProvider>,
+    /// The time of day.
+    pub clock: Clock,
+    /// Where runs are counted.
+    pub telemetry: Arc<Telemetry>,
+}
+
 /// Runs skills, and writes down every run.
 pub struct Executor {
     store: Store,
     registry: Arc<Registry>,
     sandbox: Arc<dyn SandboxProvider>,
     clock: Clock,
+    telemetry: Arc<Telemetry>,
     admission: Arc<Admission>,
 }
 
@@ -46,14 +64,14 @@ struct Admitted {
 
 impl Executor {
     /// An executor that admits as the settings say.
-    pub fn new(
-        store: Store,
-        registry: Arc<Registry>,
-        sandbox: Arc<dyn SandboxProvider>,
-        clock: Clock,
-        settings: AdmissionSettings,
-    ) -> Arc<Self> {
-        Arc::new(Self { store, registry, sandbox, clock, admission: Admission::new(settings) })
+    pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
+        let ExecutorParts { store, registry, sandbox, clock, telemetry } = parts;
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, admission: Admission::new(settings) })
+    }
+
+    /// How much there is to do now.
+    pub fn load(&self) -> Load {
+        self.admission.load()
     }
 
     /// Carries out one request and records it. Dropping the future cancels the run; the
@@ -64,7 +82,9 @@ impl Executor {
     /// Why it did not become a run: nothing of it is recorded, and nothing was started. A run
     /// that failed is an `Ok` whose status says so.
     pub async fn execute(self: &Arc<Self>, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
-        let admitted = self.admit(caller, request).await?;
+        let door = caller.door;
+        let admitted = self.admit(caller, request).await;
+        let admitted = admitted.inspect_err(|error| self.telemetry.executions.refused(error.code, door))?;
         let left = CancellationToken::new();
         let leaving = left.clone().drop_guard();
         let run = tokio::spawn(Arc::clone(self).run_and_record(admitted, left));
@@ -110,13 +130,8 @@ impl Executor {
             stopped(RunError::new(code, error.detail))
         });
         self.finish(&mut execution, &admitted, reply);
-        let output = execution.output.as_ref().map(|output| output.get());
-        let finished = FinishedExecution {
-            output_digest: output.map(|text| Digest::of(text.as_bytes())),
-            output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
-            execution: execution.clone(),
-        };
-        self.store.close_execution(finished).await?;
+        self.telemetry.executions.ended(&execution, admitted.caller.door);
+        close::close(&self.store, &execution).await?;
         Ok(execution)
     }
 
@@ -134,6 +149,7 @@ impl Executor {
             digest: skill.handler.digest(),
             status: Status::Running,
             output: None,
+            expired: None,
             streams: Streams::default(),
             exit_code: None,
             error: None,

@@ -5,7 +5,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use serde_json::value::RawValue;
 
 use crate::model::{
-    Code, Digest, Error, Execution, ExecutionId, KeyId, OwnerId, RunError, SkillId, Status, Streams, Usage,
+    Code, Digest, Error, Execution, ExecutionId, ExpiredResult, KeyId, OwnerId, RunError, SkillId, Status, Streams,
+    Usage,
 };
 
 use super::{Store, json_column, parsed, to_json};
@@ -108,18 +109,23 @@ impl Store {
         .await
     }
 
-    /// Forgets the results of executions older than `before`; at most `limit`; gives how many.
+    /// Forgets the results of executions that ended before `before`, in milliseconds since the
+    /// Unix epoch; at most `limit`; gives how many.
     ///
     /// # Errors
     ///
     /// As any write.
-    pub async fn purge_results(&self, before: ExecutionId, limit: u32) -> Result<usize, Error> {
+    pub async fn purge_results(&self, before: i64, limit: u32) -> Result<usize, Error> {
+        // What ended before then began before then, so that only the oldest rows are looked at.
+        let begun = ExecutionId::first_at(before);
         self.write(move |connection| {
-            connection.execute(
-                "DELETE FROM execution_results WHERE execution_id IN
-                 (SELECT execution_id FROM execution_results WHERE execution_id < ?1 ORDER BY execution_id LIMIT ?2)",
-                params![before.as_bytes(), limit],
-            )
+            connection
+                .prepare_cached(
+                    "DELETE FROM execution_results WHERE execution_id IN
+                     (SELECT execution_id FROM execution_results LEFT JOIN skill_executions ON id = execution_id
+                      WHERE execution_id < ?1 AND coalesce(finished_at, 0) < ?2 ORDER BY execution_id LIMIT ?3)",
+                )?
+                .execute(params![begun.as_bytes(), before, limit])
         })
         .await
     }
@@ -282,6 +288,7 @@ fn keep_result(connection: &Connection, execution: &Execution) -> rusqlite::Resu
 
 fn with_result(row: &Row<'_>) -> rusqlite::Result<Execution> {
     let mut execution = execution(row)?;
+    let was_lost = execution.error.as_ref().is_some_and(|error| error.code == Code::Interrupted);
     if row.get_ref("execution_id")?.as_blob_or_null()?.is_some() {
         let output: Option<String> = row.get("output")?;
         execution.output = output.and_then(|text| RawValue::from_string(text).ok());
@@ -291,6 +298,9 @@ fn with_result(row: &Row<'_>) -> rusqlite::Result<Execution> {
             stdout_truncated: row.get("stdout_truncated")?,
             stderr_truncated: row.get("stderr_truncated")?,
         };
+    } else if execution.finished_at.is_some() && !was_lost {
+        execution.expired =
+            Some(ExpiredResult { output_copy: row.get("output_copy")?, output_bytes: row.get("output_bytes")? });
     }
     Ok(execution)
 }
@@ -309,6 +319,7 @@ fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
         digest: Digest::from_bytes(row.get("digest")?),
         status: parsed(text("status")?)?,
         output: None,
+        expired: None,
         streams: Streams::default(),
         exit_code: row.get("exit_code")?,
         error: run_error(row)?,
