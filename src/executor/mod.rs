@@ -112,7 +112,9 @@ impl Executor {
         let skill = self.registry.runnable(skill, deadline).await?;
         let queued = Instant::now();
         let place = self.admission.enter(caller.owner(), deadline).await?;
-        let queue_ms = queued.elapsed().as_secs_f64() * 1000.0;
+        // Whole microseconds, as the store keeps them: the reply and the record say the same.
+        let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
+        let queue_ms = f64::from(queue_us) / 1000.0;
         check_args(&request, &skill, &limits)?;
         Ok(Admitted { caller, request, skill, limits, started, queue_ms, _place: place })
     }

@@ -48,7 +48,7 @@ impl Retention {
         loop {
             let purged = self.store.purge_results(before, BATCH).await?;
             self.telemetry.commits.purged(purged as u64);
-            if purged < BATCH as usize {
+            if purged == 0 {
                 return Ok(());
             }
             sleep(BREAK).await;

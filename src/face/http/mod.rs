@@ -12,6 +12,8 @@ mod staging;
 mod tls;
 mod wire;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -60,7 +62,7 @@ pub(crate) fn router(app: App) -> Router {
         .layer(CatchPanicLayer::custom(|_| {
             axum::response::IntoResponse::into_response(Problem(Error::internal("a handler panicked")))
         }))
-        .layer(from_fn_with_state(app.clone(), metrics::count))
+        .layer(from_fn_with_state(Arc::clone(&app.host.telemetry), metrics::count))
         .with_state(app)
 }
 
