@@ -1,19 +1,25 @@
 //! A whole host without a face: everything is built here, once.
 
+mod retention;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
-use crate::executor::{AdmissionSettings, Executor};
+use crate::executor::{AdmissionSettings, Executor, ExecutorParts};
 use crate::files;
 use crate::model::{Caller, Clock, Code, Door, Error, Execution, ExecutionRequest};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::store::Store;
+use crate::telemetry::Telemetry;
+
+use self::retention::Retention;
 
 /// The file with the first admin key's secret, for the local command line.
 pub const ADMIN_KEY_FILE: &str = "admin.key";
@@ -39,6 +45,8 @@ pub struct HostOptions {
     pub admission: AdmissionSettings,
     /// How components are compiled.
     pub compile: CompileSettings,
+    /// How long the full result of an execution is kept.
+    pub keep_results: Duration,
     /// The time of day.
     pub clock: Clock,
 }
@@ -63,6 +71,7 @@ impl HostOptions {
                 timeout: Duration::from_secs(120),
                 workers: 2,
             },
+            keep_results: Duration::from_secs(24 * 60 * 60),
             clock: Clock::System,
         }
     }
@@ -81,6 +90,9 @@ pub struct Host {
     pub store: Store,
     /// The directory for unfinished files.
     pub temporary: PathBuf,
+    /// What is counted.
+    pub telemetry: Arc<Telemetry>,
+    _retention: Arc<AbortOnDropHandle<()>>,
     _lock: Arc<File>,
 }
 
@@ -100,26 +112,58 @@ impl Host {
         for directory in [&temporary, &blobs] {
             files::create_private_directory(directory).map_err(Error::internal)?;
         }
-        let store = Store::open(&dir)?;
+        let telemetry = Telemetry::new();
+        let store = Store::open(&dir, Arc::clone(&telemetry))?;
         let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
         if interrupted > 0 {
             tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
         }
-        let access = Arc::new(Access::open(store.clone(), options.clock.clone()).await?);
-        if !access.has_admin() {
-            first_admin(&access, &dir, options.admin_key).await?;
-        }
+        let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
+        access.ensure_admin(options.admin_key.as_deref()).await?;
         let instances = u32::try_from(options.admission.concurrency_host).unwrap_or(u32::MAX);
         let wasm = WasmSettings {
             cache: dir.join("cache"),
             temporary: temporary.clone(),
             instances,
             compile: options.compile,
+            telemetry: Arc::clone(&telemetry),
         };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), blobs).await?;
-        let executor = Executor::new(store.clone(), Arc::clone(&registry), sandbox, options.clock, options.admission);
-        Ok(Self { access, registry, executor, store, temporary, _lock: Arc::new(lock) })
+        let retention = Retention {
+            store: store.clone(),
+            clock: options.clock.clone(),
+            telemetry: Arc::clone(&telemetry),
+            keep: options.keep_results,
+        };
+        let parts = ExecutorParts {
+            store: store.clone(),
+            registry: Arc::clone(&registry),
+            sandbox,
+            clock: options.clock,
+            telemetry: Arc::clone(&telemetry),
+        };
+        Ok(Self {
+            access: Arc::new(access),
+            registry,
+            executor: Executor::new(parts, options.admission),
+            store,
+            temporary,
+            telemetry,
+            _retention: Arc::new(AbortOnDropHandle::new(tokio::spawn(retention.run()))),
+            _lock: Arc::new(lock),
+        })
+    }
+
+    /// What was counted so far, for Prometheus ([`crate::telemetry::CONTENT_TYPE`]).
+    ///
+    /// # Errors
+    ///
+    /// `internal` if a thread cannot be had.
+    pub async fn metrics(&self) -> Result<String, Error> {
+        let (telemetry, load) = (Arc::clone(&self.telemetry), self.executor.load());
+        let render = move || telemetry.render(load).map_err(Error::internal);
+        tokio::task::spawn_blocking(render).await.map_err(Error::internal)?
     }
 
     /// The caller behind a key's secret.
@@ -156,18 +200,4 @@ fn lock(dir: &Path) -> Result<File, Error> {
     let file = File::options().create(true).truncate(false).write(true).open(path).map_err(Error::internal)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::new(Code::Unavailable, LOCKED))?;
     Ok(file)
-}
-
-/// Makes the first admin key. Its file comes before its row: a crash in between leaves a file
-/// that the next start replaces, and never a key whose secret nobody knows.
-async fn first_admin(access: &Access, dir: &Path, secret: Option<String>) -> Result<(), Error> {
-    if let Some(secret) = secret {
-        return access.create_first_admin(&secret).await;
-    }
-    let secret = crate::access::new_secret()?;
-    let path = dir.join(ADMIN_KEY_FILE);
-    let _ = std::fs::remove_file(&path);
-    files::write_durably(&path, secret.as_bytes()).map_err(Error::internal)?;
-    files::sync_directory(dir).map_err(Error::internal)?;
-    access.create_first_admin(&secret).await
 }

@@ -1,14 +1,20 @@
 //! Keys: who may ask. Secrets are kept as hashes, and compared in constant time.
 
+mod local_key;
+
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
+use tokio::sync::Mutex;
 
 use crate::model::{Caller, Ceilings, Clock, Code, Door, Error, Key, KeyId, OwnerId, Scope, SkillName};
 use crate::store::{Store, StoredKey};
+
+use self::local_key::LocalKey;
 
 /// Shortest secret that an operator may choose, in characters.
 pub const MIN_ADMIN_SECRET: usize = 32;
@@ -36,19 +42,32 @@ pub struct Access {
     clock: Clock,
     keys: RwLock<HashMap<KeyId, StoredKey>>,
     by_secret: RwLock<HashMap<[u8; 32], KeyId>>,
+    local: LocalKey,
+    /// Held while a key changes, in memory, on the disk and in the local file.
+    changes: Mutex<()>,
 }
 
 impl Access {
-    /// Loads all keys.
+    /// Loads all keys. `local` is the file with the first admin key's secret, for the command
+    /// line on this machine.
     ///
     /// # Errors
     ///
     /// As the store gives them.
-    pub async fn open(store: Store, clock: Clock) -> Result<Self, Error> {
-        let access = Self { clock, keys: RwLock::default(), by_secret: RwLock::default(), store };
+    pub async fn open(store: Store, clock: Clock, local: &Path) -> Result<Self, Error> {
+        let access = Self {
+            clock,
+            keys: RwLock::default(),
+            by_secret: RwLock::default(),
+            local: LocalKey::new(local),
+            changes: Mutex::default(),
+            store,
+        };
         for stored in access.store.keys().await? {
             access.remember(stored);
         }
+        let works = |secret: &str| access.authenticate(secret, Door::Library).is_ok();
+        access.local.settle(works).map_err(Error::internal)?;
         Ok(access)
     }
 
@@ -58,12 +77,35 @@ impl Access {
         self.keys.read().values().any(|stored| stored.key.is_admin() && stored.key.is_live(now))
     }
 
-    /// Makes the first admin key, with this secret.
+    /// Makes the first admin key if there is none: with the `chosen` secret, which only the
+    /// operator knows, else with a new one, which goes into the local file.
     ///
     /// # Errors
     ///
-    /// `malformed` if the secret is too short.
-    pub async fn create_first_admin(&self, secret: &str) -> Result<(), Error> {
+    /// `malformed` if the chosen secret is too short; and as disk and store give them.
+    pub async fn ensure_admin(&self, chosen: Option<&str>) -> Result<(), Error> {
+        if self.has_admin() {
+            let is_admin = |secret| self.authenticate(secret, Door::Library).is_ok_and(|caller| caller.key.is_admin());
+            if chosen.is_some_and(|secret| !is_admin(secret)) {
+                tracing::warn!(
+                    "SKILLVISOR_ADMIN_KEY is not in force: there is an admin key already, and it is another one"
+                );
+            }
+            return Ok(());
+        }
+        if let Some(secret) = chosen {
+            // What lies there is of a key that has ended.
+            self.local.remove().map_err(Error::internal)?;
+            return self.create_first_admin(secret).await;
+        }
+        // The file comes before the row: a crash in between leaves a file that the next start
+        // replaces, and never a key whose secret nobody knows.
+        let secret = new_secret()?;
+        self.local.stage(&secret).and_then(|()| self.local.replace()).map_err(Error::internal)?;
+        self.create_first_admin(&secret).await
+    }
+
+    async fn create_first_admin(&self, secret: &str) -> Result<(), Error> {
         if secret.chars().count() < MIN_ADMIN_SECRET {
             let detail = format!("SKILLVISOR_ADMIN_KEY must have at least {MIN_ADMIN_SECRET} characters");
             return Err(Error::new(Code::Malformed, detail));
@@ -145,19 +187,32 @@ impl Access {
         found.ok_or_else(|| Error::not_found("key"))
     }
 
-    /// Gives a key a new secret. The old one works for `grace_seconds` more.
+    /// Gives a key a new secret. The old one works for `grace_seconds` more. If the old one is
+    /// in the local file, the new one takes its place there.
     ///
     /// # Errors
     ///
     /// `not_found`; `conflict` if the key was revoked.
     pub async fn rotate(&self, id: &KeyId, grace_seconds: u32) -> Result<(Arc<Key>, String), Error> {
+        let _alone = self.changes.lock().await;
         let stored = self.keys.read().get(id).cloned().ok_or_else(|| Error::not_found("key"))?;
         if stored.key.revoked_at.is_some() {
             return Err(Error::new(Code::Conflict, "the key was revoked; make a new one"));
         }
         let secret = new_secret()?;
         let until = (grace_seconds > 0).then(|| self.clock.now_ms() + i64::from(grace_seconds) * 1000);
-        self.store.rotate_key(id.clone(), hash(&secret), until).await?;
+        let is_local = self.is_local(&stored);
+        if is_local {
+            self.local.stage(&secret).map_err(Error::internal)?;
+        }
+        if let Err(error) = self.store.rotate_key(id.clone(), hash(&secret), until).await {
+            // What stays there does not work, and the next start removes it.
+            let _ = self.local.discard();
+            return Err(error);
+        }
+        if is_local && let Err(error) = self.local.replace() {
+            tracing::error!("The admin key's file could not be replaced; the next start does it: {error}");
+        }
         let previous = until.map(|until| (stored.secret, until));
         self.by_secret.write().remove(&stored.secret);
         let key = Arc::clone(&stored.key);
@@ -171,13 +226,26 @@ impl Access {
     ///
     /// `not_found`.
     pub async fn revoke(&self, id: &KeyId) -> Result<(), Error> {
+        let _alone = self.changes.lock().await;
         self.get(id)?;
         let now = self.clock.now_ms();
         self.store.revoke_key(id.clone(), now).await?;
-        if let Some(stored) = self.keys.write().get_mut(id) {
-            Arc::make_mut(&mut stored.key).revoked_at.get_or_insert(now);
+        let mut keys = self.keys.write();
+        let Some(stored) = keys.get_mut(id) else { return Ok(()) };
+        Arc::make_mut(&mut stored.key).revoked_at.get_or_insert(now);
+        if self.is_local(stored)
+            && let Err(error) = self.local.remove()
+        {
+            tracing::warn!("The file of a revoked admin key could not be removed: {error}");
         }
         Ok(())
+    }
+
+    /// Whether the local file has this key's secret, maybe the one before the last rotation.
+    fn is_local(&self, stored: &StoredKey) -> bool {
+        let previous = stored.previous.map(|(secret, _)| secret);
+        let Some(local) = self.local.secret().map(|secret| hash(&secret)) else { return false };
+        bool::from(stored.secret.ct_eq(&local)) || previous.is_some_and(|secret| bool::from(secret.ct_eq(&local)))
     }
 
     fn remember(&self, stored: StoredKey) {

@@ -6,8 +6,14 @@ use std::path::PathBuf;
 use super::{ConfigError, SETTINGS, nearest};
 
 /// Variables that are read but are no settings.
-const OTHER_VARIABLES: &[&str] =
-    &["SKILLVISOR_ADMIN_KEY", "SKILLVISOR_ADMIN_KEY_FILE", "SKILLVISOR_CONFIG", "SKILLVISOR_KEY", "SKILLVISOR_URL"];
+const OTHER_VARIABLES: &[&str] = &[
+    "SKILLVISOR_ADMIN_KEY",
+    "SKILLVISOR_ADMIN_KEY_FILE",
+    "SKILLVISOR_CA_FILE",
+    "SKILLVISOR_CONFIG",
+    "SKILLVISOR_KEY",
+    "SKILLVISOR_URL",
+];
 
 /// What all our variables start with.
 pub(super) const PREFIX: &str = "SKILLVISOR_";

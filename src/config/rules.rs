@@ -4,8 +4,8 @@ use super::{ConfigError, Settings};
 
 /// Refuses settings that do not go together.
 pub(super) fn check(settings: Settings) -> Result<Settings, ConfigError> {
-    let problems: Vec<String> =
-        [tls_pair(&settings), clear_text(&settings), same_address(&settings)].into_iter().flatten().collect();
+    let problems = [tls_pair(&settings), clear_text(&settings), open_metrics(&settings), same_address(&settings)];
+    let problems: Vec<String> = problems.into_iter().flatten().collect();
     if problems.is_empty() { Ok(settings) } else { Err(ConfigError { problems }) }
 }
 
@@ -31,6 +31,20 @@ fn clear_text(settings: &Settings) -> Option<String> {
         settings.listen,
         settings.source("listen"),
     ))
+}
+
+/// The listener for metrics asks for no key, so only this machine may reach it, or who is let
+/// through to it.
+fn open_metrics(settings: &Settings) -> Option<String> {
+    let listen = settings.metrics_listen.filter(|listen| !listen.ip().to_canonical().is_loopback())?;
+    let source = settings.source("metrics.listen");
+    (!settings.behind_proxy).then(|| {
+        format!(
+            "metrics.listen = \"{listen}\" ({source}) can be reached from other machines and asks for no key: give it \
+             a loopback address, or set behind_proxy = true if only your own network reaches it; /metrics of the API \
+             itself is there for admin keys"
+        )
+    })
 }
 
 /// Two listeners cannot share a port.
@@ -86,7 +100,9 @@ mod tests {
     #[test]
     fn metrics_have_an_address_of_their_own() {
         assert!(problem([("listen", "127.0.0.1:9"), ("metrics.listen", "127.0.0.1:9")]).contains("port of its own"));
-        assert_eq!(problem([("metrics.listen", "0.0.0.0:9")]), "");
+        assert!(problem([("metrics.listen", "0.0.0.0:9")]).contains("asks for no key"));
+        assert_eq!(problem([("metrics.listen", "0.0.0.0:9"), ("behind_proxy", "true")]), "");
+        assert_eq!(problem([("metrics.listen", "[::1]:9")]), "");
         assert_eq!(problem([("listen", "127.0.0.1:0"), ("metrics.listen", "127.0.0.1:0")]), "");
     }
 }

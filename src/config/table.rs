@@ -85,11 +85,11 @@ settings! {
     behind_proxy: bool as Switch, "behind_proxy" = "false",
         "Listen on any address without TLS, because a proxy in front of the server speaks it.";
     tls_cert: Option<PathBuf> as Optional<Path>, "tls.cert" = "none",
-        "Certificate chain (PEM) of the HTTP API. Only together with tls.key.";
+        "Certificate chain (PEM) of the HTTP API, the server's own certificate first. Only together with tls.key. SIGHUP reads both again.";
     tls_key: Option<PathBuf> as Optional<Path>, "tls.key" = "none",
         "Private key (PEM) of the HTTP API. Only together with tls.cert.";
     metrics_listen: Option<SocketAddr> as Optional<Address>, "metrics.listen" = "none",
-        "Address and port of a listener of its own for /metrics, which asks for no key.";
+        "Address and port of a listener of its own for /metrics, which asks for no key and so must be a loopback address, unless behind_proxy says otherwise. Without it, /metrics is there for admin keys.";
     upload_max_bytes: u64 as Bytes, "upload.max_bytes" = "64MiB",
         "Largest upload.";
     concurrency_host: usize as Count, "concurrency.host" = "256",
@@ -107,7 +107,7 @@ settings! {
     compile_timeout: Duration as Millis, "compile.timeout_ms" = "120000",
         "Longest compilation, in milliseconds.";
     retention_results: Duration as Lifetime, "retention.results" = "24h",
-        "How long the full result of an execution is kept.";
+        "How long the full result of an execution is kept after its end; then only a short copy is.";
     shutdown_drain: Duration as Span, "shutdown.drain" = "10s",
         "How long running executions may go on after the signal to stop.";
     log_format: LogFormat as LogFormat, "log.format" = "auto",

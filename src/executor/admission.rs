@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::model::{Code, Error, OwnerId};
+use crate::telemetry::Load;
 
 /// How many may run and wait.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,12 @@ impl Admission {
     pub(super) fn new(settings: AdmissionSettings) -> Arc<Self> {
         let host = Arc::new(Semaphore::new(settings.concurrency_host));
         Arc::new(Self { settings, host, owners: Mutex::default() })
+    }
+
+    /// How many run and wait.
+    pub(super) fn load(&self) -> Load {
+        let running = self.settings.concurrency_host.saturating_sub(self.host.available_permits());
+        Load { running, queued: self.owners.lock().waiting }
     }
 
     /// Waits for a place until `deadline`.

@@ -1,6 +1,7 @@
 //! One request from start to record: [`Executor::execute`] is the story, the other files are its verbs.
 
 mod admission;
+mod close;
 mod outlive;
 
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use crate::model::{
 };
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::{RunContext, SandboxCall, SandboxProvider, SandboxReply};
-use crate::store::{FinishedExecution, NewExecution, Store};
+use crate::store::{NewExecution, Store};
+use crate::telemetry::{Load, Telemetry};
 
 use self::admission::Admission;
 use self::outlive::Outlive;
@@ -26,12 +28,28 @@ const COPY_BYTES: usize = 2048;
 /// Longest session id, in bytes.
 const MAX_SESSION: usize = 256;
 
+/// What an executor works with.
+#[derive(Clone)]
+pub struct ExecutorParts {
+    /// Where runs are written down.
+    pub store: Store,
+    /// Which skills there are.
+    pub registry: Arc<Registry>,
+    /// Where they run.
+    pub sandbox: Arc<dyn SandboxProvider>,
+    /// The time of day.
+    pub clock: Clock,
+    /// Where runs are counted.
+    pub telemetry: Arc<Telemetry>,
+}
+
 /// Runs skills, and writes down every run.
 pub struct Executor {
     store: Store,
     registry: Arc<Registry>,
     sandbox: Arc<dyn SandboxProvider>,
     clock: Clock,
+    telemetry: Arc<Telemetry>,
     admission: Arc<Admission>,
     /// The one function of a skill so far.
     run: Arc<str>,
@@ -50,14 +68,15 @@ struct Admitted {
 
 impl Executor {
     /// An executor that admits as the settings say.
-    pub fn new(
-        store: Store,
-        registry: Arc<Registry>,
-        sandbox: Arc<dyn SandboxProvider>,
-        clock: Clock,
-        settings: AdmissionSettings,
-    ) -> Arc<Self> {
-        Arc::new(Self { store, registry, sandbox, clock, admission: Admission::new(settings), run: "run".into() })
+    pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
+        let ExecutorParts { store, registry, sandbox, clock, telemetry } = parts;
+        let admission = Admission::new(settings);
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, admission, run: "run".into() })
+    }
+
+    /// How much there is to do now.
+    pub fn load(&self) -> Load {
+        self.admission.load()
     }
 
     /// Carries out one request and records it. Dropping the future cancels the run; the
@@ -68,7 +87,9 @@ impl Executor {
     /// Why it did not become a run: nothing of it is recorded, and nothing was started. A run
     /// that failed is an `Ok` whose status says so.
     pub async fn execute(self: &Arc<Self>, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
-        let admitted = self.admit(caller, request).await?;
+        let door = caller.door;
+        let admitted = self.admit(caller, request).await;
+        let admitted = admitted.inspect_err(|error| self.telemetry.executions.refused(error.code, door))?;
         let left = CancellationToken::new();
         Outlive::new(left.clone(), Arc::clone(self).run_and_record(admitted, left)).await
     }
@@ -92,7 +113,9 @@ impl Executor {
         let skill = self.registry.runnable(skill, deadline).await?;
         let queued = Instant::now();
         let place = self.admission.enter(caller.owner(), deadline).await?;
-        let queue_ms = queued.elapsed().as_secs_f64() * 1000.0;
+        // Whole microseconds, as the store keeps them: the reply and the record say the same.
+        let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
+        let queue_ms = f64::from(queue_us) / 1000.0;
         check_args(&request, &skill, &limits)?;
         Ok(Admitted { caller, request, skill, limits, started, queue_ms, _place: place })
     }
@@ -110,12 +133,9 @@ impl Executor {
             stopped(RunError::new(code, error.detail))
         });
         self.finish(&mut execution, &admitted, reply);
-        let output = execution.output.as_ref().map(|output| output.get());
-        let output_digest = output.map(|text| Digest::of(text.as_bytes()));
-        let output_copy = output.map(|text| redacted_copy(text, COPY_BYTES));
+        self.telemetry.executions.ended(&execution, admitted.caller.door);
         let execution = Arc::new(execution);
-        let finished = FinishedExecution { output_digest, output_copy, execution: Arc::clone(&execution) };
-        self.store.close_execution(finished).await?;
+        close::close(&self.store, &execution).await?;
         Ok(Arc::unwrap_or_clone(execution))
     }
 
@@ -133,6 +153,7 @@ impl Executor {
             digest: skill.handler.digest(),
             status: Status::Running,
             output: None,
+            expired: None,
             streams: Streams::default(),
             exit_code: None,
             error: None,

@@ -199,6 +199,15 @@ pub struct Streams {
     pub stderr_truncated: bool,
 }
 
+/// What is left of a result that is no longer kept in full (setting `retention.results`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredResult {
+    /// The output, redacted and cut, so maybe no longer JSON; none if there was no output.
+    pub output_copy: Option<String>,
+    /// How long the output was, in bytes.
+    pub output_bytes: Option<u64>,
+}
+
 /// One run, as it is told to those who may see it.
 #[derive(Clone, Debug)]
 pub struct Execution {
@@ -218,6 +227,8 @@ pub struct Execution {
     pub status: Status,
     /// What came out, as the guest wrote it; also `None` once it is no longer kept.
     pub output: Option<Box<RawValue>>,
+    /// What is left of the output, where it and what was printed are no longer kept.
+    pub expired: Option<ExpiredResult>,
     /// What it printed.
     pub streams: Streams,
     /// Exit code of a command.

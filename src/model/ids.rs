@@ -194,6 +194,17 @@ uuid_type!(
     ExecutionId
 );
 
+impl ExecutionId {
+    /// The lowest id of a millisecond, counted from the Unix epoch; no execution has it.
+    pub fn first_at(ms: i64) -> Self {
+        let mut bytes = [0; 16];
+        let ms = u64::try_from(ms).unwrap_or(0).to_be_bytes();
+        // The first 48 bits of a UUIDv7 are its time (RFC 9562, section 5.7).
+        bytes[..6].copy_from_slice(&ms[2..]);
+        Self::from_bytes(bytes)
+    }
+}
+
 /// SHA-256 of a component's bytes; written `sha256:` and 64 lower-case hex digits (OCI).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

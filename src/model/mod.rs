@@ -14,6 +14,7 @@ mod json;
 mod key;
 mod limits;
 mod redact;
+mod sandbox_fields;
 mod skill;
 mod skill_ref;
 mod text;
@@ -22,13 +23,16 @@ pub use self::ceilings::{Budgets, Ceilings, Rates, StorageCeilings};
 pub use self::clock::Clock;
 pub use self::code::{Code, CodeRow};
 pub use self::error::{BoxError, Error, FieldError};
-pub use self::execution::{Caller, Denial, Door, Execution, ExecutionRequest, RunError, Status, Streams, Usage};
+pub use self::execution::{
+    Caller, Denial, Door, Execution, ExecutionRequest, ExpiredResult, RunError, Status, Streams, Usage,
+};
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
 pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
 pub use self::json::{MAX_JSON_DEPTH, StrictJson};
 pub use self::key::{Key, Scope};
 pub use self::limits::{Fuel, Limits, LimitsPatch};
 pub use self::redact::{REDACTED, redacted_copy};
+pub use self::sandbox_fields::SandboxFields;
 pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
 pub use self::skill_ref::{SkillRef, VersionSelector};
 pub use self::text::{clip, plain};

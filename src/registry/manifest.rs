@@ -5,7 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{
-    Code, Digest, Error, FieldError, Fuel, Grants, Limits, LimitsPatch, Mode, OwnerId, Schemas, SkillName, Tag,
+    Code, Digest, Error, FieldError, Fuel, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas,
+    SkillName, Tag,
 };
 
 use super::reserved::require_free;
@@ -52,6 +53,16 @@ pub struct Manifest {
     /// For whom it is registered; admin keys only.
     #[serde(alias = "apiKeyId")]
     pub owner: Option<OwnerId>,
+    /// See [`SandboxFields`], as the four below.
+    pub cpu_limit: Option<u64>,
+    /// As it is there.
+    pub memory_limit: Option<u64>,
+    /// As it is there.
+    pub timeout: Option<u64>,
+    /// As it is there.
+    pub network_enabled: Option<bool>,
+    /// As it is there.
+    pub read_only: Option<bool>,
 }
 
 /// When a skill is tried again.
@@ -63,6 +74,13 @@ pub struct Retry {
     _on: Option<Vec<RetryOn>>,
     #[serde(rename = "backoffMs")]
     _backoff_ms: Option<u64>,
+}
+
+impl Retry {
+    /// Whether anything is tried again.
+    pub fn is_wanted(&self) -> bool {
+        self.max_retries > 0
+    }
 }
 
 /// A class of failures after which a skill may be tried again.
@@ -130,25 +148,43 @@ impl Manifest {
             let detail = format!("the description has more than {MAX_DESCRIPTION} characters");
             return Err(Error::at(Code::InvalidManifest, "/description", detail));
         }
-        if let Some(limit) = self.limits.zero() {
+        let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
+        if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
         }
         let schema = match &self.schema {
             Some(schema) => schema::checked(schema.clone()).map_err(|error| error.below("/schema"))?,
             None => Schemas::default(),
         };
-        let digest = self.digest(&name, &version, &description, &schema);
-        let limits = self.limits.over(Limits::DEFAULT).intersect(ceiling);
+        let digest = self.digest((&name, &version), &description, &schema, asked);
+        let limits = asked.over(Limits::DEFAULT).intersect(ceiling);
         Ok(Checked { name, version, description, schema, limits, digest })
     }
 
     /// SHA-256 of what may never change in a version.
-    fn digest(&self, name: &SkillName, version: &Version, description: &str, schema: &Schemas) -> Digest {
+    fn digest(
+        &self,
+        (name, version): (&SkillName, &Version),
+        description: &str,
+        schema: &Schemas,
+        limits: LimitsPatch,
+    ) -> Digest {
         let fixed = serde_json::json!({
             "name": name, "version": version, "description": description, "schema": schema,
-            "limits": self.limits, "sourceProvider": self.source_provider,
+            "limits": limits, "sourceProvider": self.source_provider,
         });
         Digest::of(fixed.to_string().as_bytes())
+    }
+
+    /// OmniRoute's names for limits and grants.
+    fn sandbox(&self) -> SandboxFields {
+        SandboxFields {
+            cpu_limit: self.cpu_limit,
+            memory_limit: self.memory_limit,
+            timeout: self.timeout,
+            network_enabled: self.network_enabled,
+            read_only: self.read_only,
+        }
     }
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
@@ -166,14 +202,15 @@ impl Manifest {
             ("/grants/skills", !grants.skills.is_empty()),
             ("/limits/fuel", fuel),
             ("/limits/cpuPercent", throttled),
-            ("/retry/maxRetries", self.retry.max_retries > 0),
+            ("/retry/maxRetries", self.retry.is_wanted()),
             ("/idempotent", self.idempotent),
             ("/reuse", self.reuse),
             ("/public", self.public),
         ];
         let detail = "this version does not have the effect of this yet; leave it out";
+        let asked = asked.into_iter().filter_map(|(place, asked)| asked.then_some(place));
         let fields: Vec<_> =
-            asked.iter().filter(|(_, asked)| *asked).map(|(place, _)| FieldError::new(*place, detail)).collect();
+            asked.chain(self.sandbox().without_effect()).map(|place| FieldError::new(place, detail)).collect();
         if fields.is_empty() { Ok(()) } else { Err(Error::fields(Code::NotSupported, detail, fields)) }
     }
 }
@@ -213,6 +250,24 @@ mod tests {
     }
 
     #[test]
+    fn the_names_of_omniroute_mean_the_same() {
+        let ours = r#"{"name":"a","version":"1.0.0","limits":{"timeoutMs":5,"memoryMb":64}}"#;
+        let theirs = r#"{"name":"a","version":"1.0.0","handlerCode":"wasm","timeout":5,"memoryLimit":64,
+                         "networkEnabled":false,"readOnly":true}"#;
+        let (ours, theirs) = (check(ours).unwrap(), check(theirs).unwrap());
+        assert_eq!((ours.limits, ours.digest), (theirs.limits, theirs.digest));
+        assert_eq!(check(r#"{"name":"a","version":"1.0.0","cpuLimit":100}"#).unwrap().limits.cpu_percent, 100);
+    }
+
+    #[test]
+    fn a_sandbox_field_without_effect_is_refused_unless_it_is_at_its_default() {
+        let text = r#"{"name":"a","version":"1.0.0","networkEnabled":true,"readOnly":false,"cpuLimit":50}"#;
+        let error = check(text).unwrap_err();
+        let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit", "/networkEnabled", "/readOnly"]));
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_at_its_place() {
         for (text, place) in [
             (r#"{"version":"1.0.0"}"#, "/name"),
@@ -221,6 +276,8 @@ mod tests {
             (r#"{"name":"a"}"#, "/version"),
             (r#"{"name":"a","version":"1.0"}"#, "/version"),
             (r#"{"name":"a","version":"1.0.0","limits":{"memoryMb":0}}"#, "/limits/memoryMb"),
+            (r#"{"name":"a","version":"1.0.0","memoryLimit":0}"#, "/memoryLimit"),
+            (r#"{"name":"a","version":"1.0.0","timeout":1,"limits":{"timeoutMs":2}}"#, "/timeout"),
             (r#"{"name":"a","version":"1.0.0","schema":{"type":"strin"}}"#, "/schema/type"),
             (r#"{"name":"a","version":"1.0.0","schema":{"output":{"type":1}}}"#, "/schema/output/type"),
         ] {

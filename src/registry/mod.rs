@@ -20,7 +20,7 @@ use crate::model::{
 use crate::sandbox::{PrepareRequest, SandboxProvider};
 use crate::store::Store;
 
-pub use self::manifest::Manifest;
+pub use self::manifest::{Manifest, Retry};
 pub use self::schema::Checker;
 pub use self::upload::{Registered, StagedComponent};
 

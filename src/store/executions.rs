@@ -7,10 +7,14 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use serde_json::value::RawValue;
 
 use crate::model::{
-    Code, Digest, Error, Execution, ExecutionId, KeyId, OwnerId, RunError, SkillId, Status, Streams, Usage,
+    Code, Digest, Error, Execution, ExecutionId, ExpiredResult, KeyId, OwnerId, RunError, SkillId, Status, Streams,
+    Usage,
 };
 
 use super::{Store, json_column, parsed, to_json};
+
+/// Most bytes of results that are forgotten in one go, but for one that is larger.
+const PURGED_BYTES: u32 = 8 << 20;
 
 /// An execution at its start.
 #[derive(Clone, Debug)]
@@ -110,18 +114,29 @@ impl Store {
         .await
     }
 
-    /// Forgets the results of executions older than `before`; at most `limit`; gives how many.
+    /// Forgets the results of executions that ended before `before`, in milliseconds since the
+    /// Unix epoch; at most `limit`, and no more than some MiB at one time; gives how many.
     ///
     /// # Errors
     ///
     /// As any write.
-    pub async fn purge_results(&self, before: ExecutionId, limit: u32) -> Result<usize, Error> {
+    pub async fn purge_results(&self, before: i64, limit: u32) -> Result<usize, Error> {
+        // What ended before then began before then, so that only the oldest rows are looked at.
+        let begun = ExecutionId::first_at(before);
         self.write(move |connection| {
-            connection.execute(
-                "DELETE FROM execution_results WHERE execution_id IN
-                 (SELECT execution_id FROM execution_results WHERE execution_id < ?1 ORDER BY execution_id LIMIT ?2)",
-                params![before.as_bytes(), limit],
-            )
+            connection
+                .prepare_cached(
+                    "WITH old AS
+                     (SELECT execution_id,
+                      coalesce(octet_length(output), 0) + octet_length(stdout) + octet_length(stderr) AS bytes
+                      FROM execution_results LEFT JOIN skill_executions ON id = execution_id
+                      WHERE execution_id < ?1 AND coalesce(finished_at, 0) < ?2 ORDER BY execution_id LIMIT ?3),
+                     summed AS
+                     (SELECT execution_id, bytes, sum(bytes) OVER (ORDER BY execution_id) AS sum FROM old)
+                     DELETE FROM execution_results WHERE execution_id IN
+                     (SELECT execution_id FROM summed WHERE sum <= max(bytes, ?4))",
+                )?
+                .execute(params![begun.as_bytes(), before, limit, PURGED_BYTES])
         })
         .await
     }
@@ -284,6 +299,7 @@ fn keep_result(connection: &Connection, execution: &Execution) -> rusqlite::Resu
 
 fn with_result(row: &Row<'_>) -> rusqlite::Result<Execution> {
     let mut execution = execution(row)?;
+    let was_lost = execution.error.as_ref().is_some_and(|error| error.code == Code::Interrupted);
     if row.get_ref("execution_id")?.as_blob_or_null()?.is_some() {
         let output: Option<String> = row.get("output")?;
         execution.output = output.and_then(|text| RawValue::from_string(text).ok());
@@ -293,6 +309,9 @@ fn with_result(row: &Row<'_>) -> rusqlite::Result<Execution> {
             stdout_truncated: row.get("stdout_truncated")?,
             stderr_truncated: row.get("stderr_truncated")?,
         };
+    } else if execution.finished_at.is_some() && !was_lost {
+        execution.expired =
+            Some(ExpiredResult { output_copy: row.get("output_copy")?, output_bytes: row.get("output_bytes")? });
     }
     Ok(execution)
 }
@@ -311,6 +330,7 @@ fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
         digest: Digest::from_bytes(row.get("digest")?),
         status: parsed(text("status")?)?,
         output: None,
+        expired: None,
         streams: Streams::default(),
         exit_code: row.get("exit_code")?,
         error: run_error(row)?,
@@ -354,4 +374,74 @@ fn queue_us(usage: &Usage) -> i64 {
 /// A count as SQLite stores it.
 fn integer(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Door, redacted_copy};
+    use crate::telemetry::Telemetry;
+
+    /// An execution that ended at `finished_at`, with an output of `bytes` bytes.
+    async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
+        let text = format!("\"{}\"", "x".repeat(bytes - 2));
+        let mut execution = Execution {
+            id: ExecutionId::generate(),
+            owner: OwnerId::admin(),
+            skill: SkillId::generate(),
+            skill_address: "a@1.0.0".into(),
+            function: "run".into(),
+            digest: Digest::of(b""),
+            status: Status::Running,
+            output: None,
+            expired: None,
+            streams: Streams::default(),
+            exit_code: None,
+            error: None,
+            denials: Vec::new(),
+            attempts: 1,
+            usage: Usage::default(),
+            parent_id: None,
+            session_id: None,
+            door: Door::Http,
+            key_id: KeyId::generate(),
+            created_at: 0,
+            started_at: Some(0),
+            finished_at: None,
+            duration_us: None,
+        };
+        let args = (Digest::of(b"{}"), "{}".to_owned());
+        let new = NewExecution { execution: Arc::new(execution.clone()), args_digest: args.0, args_bytes: 2, args_copy: args.1 };
+        store.open_execution(new).await.unwrap();
+        execution.status = Status::Success;
+        execution.finished_at = Some(finished_at);
+        let output_copy = Some(redacted_copy(&text, 64));
+        let output_digest = Some(Digest::of(text.as_bytes()));
+        execution.output = RawValue::from_string(text).ok();
+        let id = execution.id;
+        store.close_execution(FinishedExecution { execution: Arc::new(execution), output_digest, output_copy }).await.unwrap();
+        id
+    }
+
+    #[tokio::test]
+    async fn results_are_forgotten_by_their_end_and_some_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path(), Telemetry::new()).unwrap();
+        let far = i64::MAX >> 16;
+        let (late, early) = (ended(&store, far, 10).await, ended(&store, 5, 10).await);
+        for bytes in [9 << 20, 5 << 20, 3 << 20, 10] {
+            ended(&store, 5, bytes).await;
+        }
+        // The ids are of today, and each is older than what is asked for.
+        let mut purged = Vec::new();
+        while let Some(count) = Some(store.purge_results(far, 3).await.unwrap()).filter(|count| *count > 0) {
+            purged.push(count);
+        }
+        assert_eq!(purged, [1, 1, 2, 1], "by bytes, and at most three");
+        let gone = store.execution(early, None).await.unwrap().unwrap();
+        let expired = ExpiredResult { output_copy: Some("\"xxxxxxxx\"".into()), output_bytes: Some(10) };
+        assert!(gone.output.is_none() && gone.expired == Some(expired), "{gone:?}");
+        let kept = store.execution(late, None).await.unwrap().unwrap();
+        assert!(kept.output.is_some() && kept.expired.is_none(), "{kept:?}");
+    }
 }

@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::model::{BoxError, Code, Error};
+use crate::telemetry::Telemetry;
 
 pub use self::executions::{ExecutionFilter, ExecutionPage, FinishedExecution, NewExecution};
 pub use self::keys::StoredKey;
@@ -45,18 +46,19 @@ struct Readers {
 }
 
 impl Store {
-    /// Opens, and brings to the newest schema, the database in `dir`.
+    /// Opens, and brings to the newest schema, the database in `dir`. Commits are measured
+    /// in `telemetry`.
     ///
     /// # Errors
     ///
     /// `unavailable` if the file was written by a newer version, `internal` if it is
     /// damaged or the disk does not play along.
-    pub fn open(dir: &Path) -> Result<Self, Error> {
+    pub fn open(dir: &Path, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
         let path = dir.join(FILE_NAME);
         let mut connection = connect(&path).map_err(fault)?;
         migrations::apply(&mut connection)?;
         let readers = Readers { path: path.into(), idle: Mutex::default() };
-        Ok(Self { writer: Writer::start(connection)?, readers: Arc::new(readers) })
+        Ok(Self { writer: Writer::start(connection, telemetry)?, readers: Arc::new(readers) })
     }
 
     /// Runs `question` on a connection that cannot write.
@@ -111,6 +113,11 @@ impl Store {
     /// As any read.
     pub async fn integrity(&self) -> Result<String, Error> {
         self.read(|c| c.query_row("PRAGMA integrity_check", [], |row| row.get(0))).await
+    }
+
+    /// Whether [`Store::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.writer.is_stopped()
     }
 
     /// Commits what is under way and closes the file.

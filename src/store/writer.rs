@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::model::{Code, Error};
+use crate::telemetry::Telemetry;
 
 use super::fault::fault;
 
@@ -29,11 +31,11 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread, which owns `connection`.
-    pub(super) fn start(connection: Connection) -> Result<Self, Error> {
+    pub(super) fn start(connection: Connection, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
         let (sender, receiver) = channel();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || write_groups(&connection, &receiver))
+            .spawn(move || write_groups(&connection, &receiver, &telemetry))
             .map_err(Error::internal)?;
         let jobs = Arc::new(Mutex::new(Some(sender)));
         Ok(Self { jobs, thread: Arc::new(Mutex::new(Some(thread))) })
@@ -62,6 +64,11 @@ impl Writer {
         answered.await.map_err(Error::internal)?
     }
 
+    /// Whether nothing is written any more.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.jobs.lock().is_none()
+    }
+
     /// Finishes what was sent so far, and ends the thread.
     pub(super) async fn stop(&self) {
         self.jobs.lock().take();
@@ -72,10 +79,15 @@ impl Writer {
     }
 }
 
-fn write_groups(connection: &Connection, jobs: &Receiver<Job>) {
+fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telemetry) {
     let mut replies = Vec::with_capacity(GROUP);
     while let Ok(first) = jobs.recv() {
+        let begun = Instant::now();
         let committed = write_group(connection, first, jobs, &mut replies);
+        match &committed {
+            Ok(()) => telemetry.commits.committed(begun.elapsed(), u32::try_from(replies.len()).unwrap_or(u32::MAX)),
+            Err(_) => telemetry.commits.failed(),
+        }
         if committed.is_err() && !connection.is_autocommit() {
             // Nothing of a group that was not committed may stay behind.
             let _ = connection.execute_batch("ROLLBACK");

@@ -1,7 +1,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Host, guest, reply};
+use crate::support::{Host, command, guest, reply, run, until};
 
 async fn new_key(host: &Host, name: &str, scopes: Value) -> String {
     let made = host.send(Method::POST, "/api/keys", json!({ "name": name, "scopes": scopes })).await;
@@ -56,4 +56,85 @@ async fn a_key_does_what_its_scopes_say_until_it_is_revoked() {
     assert_eq!(list(renewed.clone()).await.status, 200);
     assert_eq!(host.send(Method::DELETE, &format!("/api/keys/{id}"), json!(null)).await.status, 204);
     assert_eq!(list(renewed).await.status, 401);
+}
+
+/// The id of the first admin key.
+async fn admin_id(host: &Host) -> String {
+    host.get("/api/keys").await.body["keys"][0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn after_the_first_admin_key_is_rotated_the_local_command_line_goes_on() {
+    let host = Host::start();
+    let data = host.dir.path().join("data");
+    let old = std::fs::read_to_string(data.join("admin.key")).unwrap();
+    let id = admin_id(&host).await;
+    let rotated = run(&mut command(&data, &["keys", "rotate", &id])).expect(0);
+    let file = std::fs::read_to_string(data.join("admin.key")).unwrap();
+    assert_eq!(file, rotated.stdout.trim());
+    assert_ne!(file, old);
+    run(&mut command(&data, &["keys", "list"])).expect(0);
+    assert_eq!(reply(host.request_as(Some(&old), Method::GET, "/api/keys")).await.status, 401);
+    let again = Host::start_in(host.stop(), &[]);
+    assert_eq!(again.get("/api/keys").await.status, 200);
+    assert!(!again.dir.path().join("data/admin.key.new").exists());
+}
+
+#[tokio::test]
+async fn rotating_another_key_leaves_the_admins_file_alone() {
+    let host = Host::start();
+    let file = host.dir.path().join("data/admin.key");
+    let before = std::fs::read_to_string(&file).unwrap();
+    let made = host.send(Method::POST, "/api/keys", json!({ "name": "second", "scopes": ["admin"] })).await;
+    let path = format!("/api/keys/{}/rotate", made.body["id"].as_str().unwrap());
+    assert_eq!(host.send(Method::POST, &path, json!({})).await.status, 200);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_revoked_first_admin_key_leaves_no_file_and_the_next_start_makes_a_new_one() {
+    let host = Host::start();
+    let data = host.dir.path().join("data");
+    let id = admin_id(&host).await;
+    run(&mut command(&data, &["keys", "revoke", &id])).expect(0);
+    assert!(!data.join("admin.key").exists());
+    let without = run(&mut command(&data, &["list"])).expect(3);
+    assert!(without.stderr.contains("SKILLVISOR_KEY"), "{}", without.stderr);
+    let again = Host::start_in(host.stop(), &[]);
+    assert_eq!(again.get("/api/keys").await.body["total"], 2);
+}
+
+#[tokio::test]
+async fn the_old_secret_works_for_the_time_of_grace_and_no_longer() {
+    let host = Host::start();
+    let made = host.send(Method::POST, "/api/keys", json!({ "name": "agent" })).await;
+    let old = made.body["secret"].as_str().unwrap();
+    let path = format!("/api/keys/{}/rotate", made.body["id"].as_str().unwrap());
+    let rotated = host.send(Method::POST, &path, json!({ "graceSeconds": 4 })).await;
+    let new = rotated.body["secret"].as_str().unwrap();
+    assert_eq!((&rotated.body["id"], &rotated.body["owner"]), (&made.body["id"], &made.body["owner"]));
+    let status = async |key: &str| reply(host.request_as(Some(key), Method::GET, "/api/skills")).await.status;
+    assert_eq!((status(old).await.as_u16(), status(new).await.as_u16()), (200, 200));
+    until(async || (status(old).await == 401).then_some(())).await;
+    assert_eq!(status(new).await, 200);
+}
+
+#[test]
+fn a_chosen_admin_key_holds_while_there_is_no_other() {
+    const FIRST: &str = "first-0123456789abcdef0123456789abcdef";
+    const OTHER: &str = "other-0123456789abcdef0123456789abcdef";
+    let dir = tempfile::tempdir().unwrap();
+    let with =
+        |variable: &str, value: &str, arguments: &[&str]| run(command(dir.path(), arguments).env(variable, value));
+    let short = with("SKILLVISOR_ADMIN_KEY", "too-short", &["keys", "list"]).expect(2);
+    assert!(short.stderr.contains("at least 32"), "{}", short.stderr);
+    with("SKILLVISOR_ADMIN_KEY", FIRST, &["keys", "list"]).expect(0);
+    assert!(!dir.path().join("admin.key").exists(), "who chose it has it");
+    with("SKILLVISOR_KEY", FIRST, &["keys", "list"]).expect(0);
+    let other = with("SKILLVISOR_ADMIN_KEY", OTHER, &["keys", "list"]).expect(3);
+    assert!(other.stderr.contains("SKILLVISOR_ADMIN_KEY is not in force"), "{}", other.stderr);
+    assert!(!other.stderr.contains(OTHER) && !other.stderr.contains(FIRST), "{}", other.stderr);
+    let file = dir.path().join("chosen");
+    std::fs::write(&file, FIRST).unwrap();
+    with("SKILLVISOR_ADMIN_KEY_FILE", file.to_str().unwrap(), &["keys", "list"]).expect(0);
 }

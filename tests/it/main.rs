@@ -14,5 +14,17 @@ mod limits;
 /// Keys, and what other owners may see.
 mod keys;
 
-/// Crashes: nothing acknowledged is lost.
+/// Crashes and full disks: nothing acknowledged is lost.
 mod recovery;
+
+/// TLS, and what may listen without it.
+mod tls;
+
+/// `/metrics`.
+mod metrics;
+
+/// How long results are kept.
+mod retention;
+
+/// The command line, as a process.
+mod cli;

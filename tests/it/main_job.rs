@@ -1,5 +1,5 @@
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Host, guest, reply};
 
@@ -94,4 +94,71 @@ async fn bad_requests_get_a_problem_each() {
     }
     assert_eq!(host.get("/nowhere").await.summary(), "404 not_found");
     assert_eq!(host.send(Method::PUT, "/api/skills", json!({})).await.summary(), "405 method_not_allowed");
+}
+
+#[tokio::test]
+async fn requests_in_the_words_of_omniroute_are_understood() {
+    let host = Host::start().with("echo").await.with("spin").await;
+    let post = async |body: Value| host.send(Method::POST, "/api/skills/executions", body).await;
+    let run = |more: Value| {
+        let mut body = json!({ "skillName": "echo", "input": { "n": 1 } });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        post(body)
+    };
+    let defaults = json!({
+        "cpuLimit": 100, "memoryLimit": 64, "timeout": 5000, "networkEnabled": false, "readOnly": true,
+        "maxRetries": 0, "apiKeyId": "admin",
+    });
+    let ran = run(defaults).await;
+    assert_eq!((&ran.body["status"], &ran.body["output"]), (&json!("success"), &json!({ "n": 1 })), "{}", ran.body);
+    assert_eq!(run(json!({ "retry": { "maxRetries": 0 } })).await.status, 200);
+    for (more, summary, pointer) in [
+        (json!({ "cpuLimit": 50 }), "422 not_supported", "/cpuLimit"),
+        (json!({ "limits": { "cpuPercent": 50 } }), "422 not_supported", "/limits/cpuPercent"),
+        (json!({ "networkEnabled": true }), "422 not_supported", "/networkEnabled"),
+        (json!({ "readOnly": false }), "422 not_supported", "/readOnly"),
+        (json!({ "maxRetries": 2 }), "422 not_supported", "/maxRetries"),
+        (json!({ "retry": { "maxRetries": 2 } }), "422 not_supported", "/retry/maxRetries"),
+        (json!({ "maxRetries": 0, "retry": {} }), "400 malformed", "/retry"),
+        (json!({ "timeout": 0 }), "400 malformed", "/timeout"),
+        (json!({ "memoryLimit": 64, "limits": { "memoryMb": 65 } }), "400 malformed", "/memoryLimit"),
+        (json!({ "apiKeyId": "somebody" }), "403 forbidden", "/apiKeyId"),
+    ] {
+        let refused = run(more.clone()).await;
+        assert_eq!(refused.summary(), summary, "{more}: {}", refused.body);
+        assert_eq!(refused.body["errors"][0]["pointer"], pointer, "{more}: {}", refused.body);
+    }
+    let unknown = run(json!({ "retry": { "times": 2 } })).await;
+    assert_eq!(unknown.summary(), "400 malformed");
+    let limits = json!({ "fuel": 1_000_000_000_000_u64 });
+    let stopped = post(json!({ "skill": "spin", "timeout": 150, "limits": limits })).await;
+    assert!(stopped.body["error"]["message"].as_str().unwrap().contains("150 ms"), "{}", stopped.body);
+    let starved = post(json!({ "skill": "echo", "memoryLimit": 1 })).await;
+    assert_eq!(starved.body["error"]["code"], "out_of_memory", "{}", starved.body);
+}
+
+#[tokio::test]
+async fn a_manifest_in_the_words_of_omniroute_is_understood() {
+    let host = Host::start().with("echo").await;
+    let digest = host.get("/api/skills/echo").await.body["digest"].clone();
+    let register = async |more: Value| {
+        let mut manifest = json!({ "name": "theirs", "version": "1.0.0", "handlerCode": digest });
+        manifest.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        host.send(Method::POST, "/api/skills/skillssh", manifest).await
+    };
+    let refused = register(json!({ "networkEnabled": true, "readOnly": false, "cpuLimit": 10 })).await;
+    let pointers: Vec<_> =
+        refused.body["errors"].as_array().unwrap().iter().map(|one| one["pointer"].as_str().unwrap()).collect();
+    assert_eq!(
+        (refused.summary().as_str(), pointers),
+        ("422 not_supported", vec!["/cpuLimit", "/networkEnabled", "/readOnly"])
+    );
+    let fields = json!({
+        "timeout": 1234, "memoryLimit": 32, "cpuLimit": 100, "networkEnabled": false, "readOnly": true,
+        "apiKeyId": "admin",
+    });
+    let made = register(fields).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let limits = &made.body["limits"];
+    assert_eq!((&limits["timeoutMs"], &limits["memoryMb"]), (&json!(1234), &json!(32)), "{limits}");
 }

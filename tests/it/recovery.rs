@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use crate::support::Host;
+use crate::support::{Host, until};
 
 #[tokio::test]
 async fn a_killed_host_has_every_acknowledged_run_and_leaves_none_open() {
@@ -24,4 +24,22 @@ async fn a_killed_host_has_every_acknowledged_run_and_leaves_none_open() {
     // The skill is there without being compiled again.
     let again = host.run("hello", json!({}), json!({})).await;
     assert_eq!(again.body["status"], "success", "{}", again.body);
+}
+
+#[tokio::test]
+async fn an_end_that_could_not_be_written_down_is_written_down_later() {
+    let host = Host::start().with("slow-host-call").await;
+    let database = rusqlite::Connection::open(host.dir.path().join("data/skillvisor.db")).unwrap();
+    let statuses = async || host.get("/api/skills/executions").await.body["executions"][0]["status"].clone();
+    let run = host.run("slow-host-call", json!({ "ms": 3000 }), json!({}));
+    let lock = async {
+        until(async || (statuses().await == "running").then_some(())).await;
+        // Nobody else can write until this ends, as on a full disk.
+        database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    };
+    let (reply, ()) = tokio::join!(run, lock);
+    assert_eq!(reply.status, 500, "{}", reply.body);
+    assert_eq!(statuses().await, "running");
+    database.execute_batch("ROLLBACK").unwrap();
+    until(async || (statuses().await == "success").then_some(())).await;
 }

@@ -11,9 +11,12 @@ use tempfile::TempDir;
 /// A running program. Killed when dropped.
 pub(crate) struct Host {
     child: Child,
-    url: String,
+    pub(crate) url: String,
+    /// What the program said when it was ready.
+    pub(crate) ready: Value,
     key: String,
-    client: Client,
+    pub(crate) client: Client,
+    arguments: Vec<String>,
     pub(crate) dir: TempDir,
 }
 
@@ -33,21 +36,39 @@ impl Reply {
 impl Host {
     /// Starts on a new directory.
     pub(crate) fn start() -> Self {
-        Self::start_in(tempfile::tempdir().unwrap())
+        Self::start_with(&[])
     }
 
-    fn start_in(dir: TempDir) -> Self {
-        let (child, url) = spawn(dir.path());
+    /// Starts on a new directory with more arguments of `serve`.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), arguments)
+    }
+
+    /// Starts on a directory that may have something in it.
+    pub(crate) fn start_in(dir: TempDir, arguments: &[&str]) -> Self {
+        let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        let (child, ready) = spawn(dir.path(), &arguments);
+        let url = ready["url"].as_str().unwrap().to_owned();
         let key = std::fs::read_to_string(dir.path().join("data/admin.key")).unwrap();
-        Self { child, url, key, client: Client::new(), dir }
+        Self { child, url, ready, key, client: Client::new(), arguments, dir }
     }
 
     /// Kills the program with SIGKILL, and starts it again on the same directory.
     pub(crate) fn kill_and_restart(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let (child, url) = spawn(self.dir.path());
-        (self.child, self.url) = (child, url);
+        let (child, ready) = spawn(self.dir.path(), &self.arguments);
+        self.url = ready["url"].as_str().unwrap().to_owned();
+        (self.child, self.ready) = (child, ready);
+    }
+
+    /// Asks the program to end, waits for that, and gives the directory back.
+    pub(crate) fn stop(mut self) -> TempDir {
+        let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}");
+        std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap())
     }
 
     /// Process id of the program.
@@ -115,10 +136,14 @@ impl Drop for Host {
     }
 }
 
-fn spawn(dir: &Path) -> (Child, String) {
+fn spawn(dir: &Path, arguments: &[String]) -> (Child, Value) {
+    let listen: &[&str] =
+        if arguments.iter().any(|argument| argument == "--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
     let mut child = Command::new(env!("CARGO_BIN_EXE_skillvisor"))
-        .args(["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
+        .args(["serve", "--json", "--data-dir"])
         .arg(dir.join("data"))
+        .args(listen)
+        .args(arguments)
         .stdout(Stdio::piped())
         .stderr(std::fs::File::options().create(true).append(true).open(dir.join("log")).unwrap())
         .spawn()
@@ -126,7 +151,7 @@ fn spawn(dir: &Path) -> (Child, String) {
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let ready: Value = serde_json::from_str(&line).expect("the program says that it is ready");
-    (child, ready["url"].as_str().unwrap().to_owned())
+    (child, ready)
 }
 
 /// Sends a request and reads the reply; a problem must be well-formed.
@@ -148,4 +173,51 @@ pub(crate) async fn reply(request: RequestBuilder) -> Reply {
 pub(crate) fn guest(name: &str) -> Vec<u8> {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("guest-examples/target/guests/{name}.wasm"));
     std::fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}; run scripts/guests first", file.display()))
+}
+
+/// How a command ended.
+pub(crate) struct Ended {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// What the command printed, as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", self.stdout, self.stderr))
+    }
+
+    /// The same, after a look at the exit code.
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// A command line on a data directory, with nothing else around it.
+pub(crate) fn command(data_dir: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_skillvisor"));
+    command.env_clear().env("HOME", "/nonexistent").env("SKILLVISOR_DATA_DIR", data_dir).args(arguments);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command) -> Ended {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Waits until `ask` gives something, for at most half a minute.
+pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let late = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        if let Some(found) = ask().await {
+            return found;
+        }
+        assert!(std::time::Instant::now() < late, "it did not happen in time");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
 }

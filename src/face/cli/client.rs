@@ -12,21 +12,12 @@ use serde_json::Value;
 use crate::config::Secret;
 
 use super::exit::{Exit, Failure};
+use super::trust::Trust;
 
 /// How long a server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may take to say that it lives.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// Which certificates a server may show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// Those that the system's authorities vouch for.
-    Authorities,
-    /// Any. Only for the holder of our own data directory's lock, on this machine: its
-    /// certificate names the public host, not the loopback address.
-    Anything,
-}
 
 /// One server and one key.
 #[derive(Clone, Debug)]
@@ -57,16 +48,16 @@ impl Reply {
 
 impl Client {
     /// A client for the server at `url`.
-    pub(super) fn new(url: &str, key: Option<Secret>, trust: Trust) -> Result<Self, Failure> {
+    pub(super) fn new(url: &str, key: Option<Secret>, trust: &Trust) -> Result<Self, Failure> {
         let base = base_url(url)?;
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("skillvisor/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             // A redirected POST would arrive as a GET; and a key goes to the named server only.
-            .redirect(Policy::none())
-            .tls_danger_accept_invalid_certs(trust == Trust::Anything);
-        if is_loopback(&base) {
-            // A proxy cannot reach this machine's own loopback addresses.
+            .redirect(Policy::none());
+        builder = trust.apply(builder, base.scheme() == "https")?;
+        if is_loopback(&base) || matches!(trust, Trust::Holder(_)) {
+            // What runs on this machine needs no proxy, and a proxy must not see its key.
             builder = builder.no_proxy();
         }
         let http = builder.build().map_err(|error| Failure::internal(chain(&error)))?;
@@ -157,9 +148,13 @@ impl Client {
 
     fn not_reached(&self, error: &reqwest::Error) -> Failure {
         if error.is_connect() {
-            let detail = format!("cannot reach {}: {}", self.url(), chain(error));
-            return Failure::unreachable(detail)
-                .hint("is `skillvisor serve` running there? --url or SKILLVISOR_URL names the server");
+            let why = chain(error);
+            let hint = if why.contains("certificate") {
+                "a certificate of an authority of your own is trusted with --ca-file or SKILLVISOR_CA_FILE"
+            } else {
+                "is `skillvisor serve` running there? --url or SKILLVISOR_URL names the server"
+            };
+            return Failure::unreachable(format!("cannot reach {}: {why}", self.url())).hint(hint);
         }
         let detail = format!("the connection to {} broke: {}", self.url(), chain(error));
         Failure::unreachable(detail)
@@ -246,7 +241,7 @@ mod tests {
 
     #[test]
     fn references_are_written_into_the_path_safely() {
-        let client = Client::new("http://localhost:1/prefix", None, Trust::Authorities).unwrap();
+        let client = Client::new("http://localhost:1/prefix", None, &Trust::Authorities(None)).unwrap();
         let at = |reference| client.at(&["api", "skills", reference]).to_string();
         assert_eq!(at("hello@^1.0"), "http://localhost:1/prefix/api/skills/hello@^1.0");
         assert_eq!(at("a/b?c#d"), "http://localhost:1/prefix/api/skills/a%2Fb%3Fc%23d");
@@ -254,7 +249,7 @@ mod tests {
 
     #[test]
     fn keys_in_the_clear_are_noticed() {
-        let clear = |url| Client::new(url, None, Trust::Authorities).unwrap().is_clear_text();
+        let clear = |url| Client::new(url, None, &Trust::Authorities(None)).unwrap().is_clear_text();
         assert!(clear("http://10.0.0.1:80"));
         assert!(!clear("http://[::1]:80") && !clear("http://127.0.0.1") && !clear("https://x.example"));
     }

@@ -21,6 +21,9 @@ pub(super) struct Global {
     /// File that holds the key; without it, SKILLVISOR_KEY has the key itself
     #[arg(long, global = true, value_name = "FILE")]
     pub(super) key_file: Option<PathBuf>,
+    /// Certificates (PEM) of authorities to trust besides the system's [env: SKILLVISOR_CA_FILE]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(super) ca_file: Option<PathBuf>,
     /// Directory of everything that is kept [env: SKILLVISOR_DATA_DIR]
     #[arg(long, global = true, value_name = "PATH")]
     pub(super) data_dir: Option<PathBuf>,
@@ -58,6 +61,11 @@ impl Context {
     /// The URL that somebody gave.
     pub(super) fn given_url(&self) -> Option<&str> {
         self.global.url.as_deref().or_else(|| self.environment.get("SKILLVISOR_URL"))
+    }
+
+    /// The authorities that somebody trusts besides the system's.
+    pub(super) fn ca_file(&self) -> Option<PathBuf> {
+        self.global.ca_file.clone().or_else(|| self.environment.get("SKILLVISOR_CA_FILE").map(PathBuf::from))
     }
 
     /// The key that somebody gave: never as an argument, where every user of the machine

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -10,10 +11,10 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Secret, Settings};
 use crate::executor::AdmissionSettings;
-use crate::face::http::{HttpOptions, Server};
+use crate::face::http::{HttpOptions, Server, Tls};
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, is_locked};
-use crate::model::Error;
+use crate::model::{Digest, Error};
 use crate::sandbox::CompileSettings;
 
 use super::exit::{Exit, Failure};
@@ -28,6 +29,9 @@ pub(super) struct Holder {
     pub(super) pid: u32,
     /// Its HTTP API.
     pub(super) url: String,
+    /// Its certificate, where it speaks TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) certificate: Option<Digest>,
 }
 
 impl Holder {
@@ -51,9 +55,12 @@ impl Holder {
 pub(super) struct Embedded {
     /// Where.
     pub(super) url: String,
+    /// Where its metrics are, if not there.
+    pub(super) metrics_url: Option<String>,
     /// Whether its first admin key was made just now and lies in the data directory.
     pub(super) is_new: bool,
     data_dir: PathBuf,
+    tls: Option<Arc<Tls>>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
 }
@@ -62,22 +69,39 @@ impl Embedded {
     /// Opens the data directory and listens.
     pub(super) async fn start(settings: &Settings, admin_key: Option<Secret>) -> Result<Self, Failure> {
         let data_dir = settings.data_dir.clone();
+        let tls = match (&settings.tls_cert, &settings.tls_key) {
+            (Some(cert), Some(key)) => Some(Arc::new(Tls::load(cert, key)?)),
+            _ => None,
+        };
         let had_key = data_dir.join(ADMIN_KEY_FILE).exists();
         let host = Host::open(host_options(settings, admin_key)?).await.map_err(|error| opened(&data_dir, error))?;
-        let options = HttpOptions { listen: settings.listen, max_upload_bytes: settings.upload_max_bytes };
+        let options = HttpOptions {
+            listen: settings.listen,
+            tls: tls.clone(),
+            metrics_listen: settings.metrics_listen,
+            max_upload_bytes: settings.upload_max_bytes,
+        };
         let server = Server::bind(host, options).await.map_err(|error| {
             Failure::from(error).hint("another program listens there; choose a port with --listen, 0 for a free one")
         })?;
-        let url = server.url();
-        let holder = Holder { pid: std::process::id(), url: url.clone() };
-        holder.write(&data_dir).map_err(|error| Failure::internal(format!("cannot write {SERVER_FILE}: {error}")))?;
+        let (url, metrics_url) = (server.url(), server.metrics_url());
+        announce(&data_dir, &url, tls.as_deref())?;
         let (stop, stopped) = oneshot::channel();
         let drain = settings.shutdown_drain;
         let serving = tokio::spawn(async move {
             server.run(async { drop(stopped.await) }, drain).await;
         });
         let is_new = !had_key && data_dir.join(ADMIN_KEY_FILE).exists();
-        Ok(Self { url, is_new, data_dir, stop, serving })
+        Ok(Self { url, metrics_url, is_new, data_dir, tls, stop, serving })
+    }
+
+    /// Reads certificate and key again.
+    pub(super) fn reload(&self) -> Result<(), Failure> {
+        if let Some(tls) = &self.tls {
+            tls.reload()?;
+            announce(&self.data_dir, &self.url, Some(tls))?;
+        }
+        Ok(())
     }
 
     /// Whether it still serves; resolves when it does not.
@@ -94,6 +118,12 @@ impl Embedded {
     }
 }
 
+/// Says in the data directory where this process serves.
+fn announce(data_dir: &Path, url: &str, tls: Option<&Tls>) -> Result<(), Failure> {
+    let holder = Holder { pid: std::process::id(), url: url.to_owned(), certificate: tls.map(Tls::certificate) };
+    holder.write(data_dir).map_err(|error| Failure::internal(format!("cannot write {SERVER_FILE}: {error}")))
+}
+
 fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOptions, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::internal(format!("cannot find this program's own file: {error}")))?;
@@ -105,6 +135,7 @@ fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOp
         queue_host: settings.queue_host,
         queue_per_owner: settings.queue_per_owner,
     };
+    options.keep_results = settings.retention_results;
     options.compile = CompileSettings {
         program,
         memory_mb: settings.compile_memory_mb,
@@ -144,7 +175,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Holder::of(dir.path()), None);
         for pid in [1, 2] {
-            let holder = Holder { pid, url: "http://127.0.0.1:1".into() };
+            let holder = Holder { pid, url: "https://127.0.0.1:1".into(), certificate: Some(Digest::of(b"")) };
             holder.write(dir.path()).unwrap();
             assert_eq!(Holder::of(dir.path()), Some(holder));
         }
@@ -154,7 +185,7 @@ mod tests {
     #[test]
     fn a_locked_directory_has_its_own_exit_code() {
         let dir = tempfile::tempdir().unwrap();
-        Holder { pid: 7, url: "http://127.0.0.1:1".into() }.write(dir.path()).unwrap();
+        Holder { pid: 7, url: "http://127.0.0.1:1".into(), certificate: None }.write(dir.path()).unwrap();
         let failure = opened(
             dir.path(),
             Error::new(Code::Unavailable, "the data directory is locked: another skillvisor uses it"),

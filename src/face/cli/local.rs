@@ -10,11 +10,12 @@ use tokio::time::{Instant, sleep};
 use crate::config::{LogFormat, Secret, Settings};
 use crate::host::ADMIN_KEY_FILE;
 
-use super::client::{Client, Trust, no_key};
+use super::client::{Client, no_key};
 use super::context::Context;
 use super::embed::{Embedded, Holder, STARTING};
 use super::exit::{Exit, Failure};
 use super::logging;
+use super::trust::Trust;
 
 /// A client, and the host behind it if this process opened one for itself.
 pub(super) struct Connection {
@@ -58,7 +59,7 @@ impl Connection {
 
     fn to_named(context: &Context, url: &str, key: Option<Secret>) -> Result<Self, Failure> {
         let key = key.ok_or_else(|| no_key(url))?;
-        let client = Client::new(url, Some(key), Trust::Authorities)?;
+        let client = Client::new(url, Some(key), &Trust::Authorities(context.ca_file()))?;
         if client.is_clear_text() {
             context.output.note("warning: the key crosses the network in the clear; use https://");
         }
@@ -67,7 +68,7 @@ impl Connection {
 
     fn to_ourselves(host: Embedded, data_dir: &Path, keys: &Keys) -> Result<Self, Failure> {
         let key = keys.choose(data_dir)?;
-        let client = Client::new(&host.url, Some(key), Trust::Anything)?;
+        let client = Client::new(&host.url, Some(key), &Trust::Holder(None))?;
         Ok(Self { client, host: Some(host) })
     }
 
@@ -99,11 +100,12 @@ fn quiet(mut settings: Settings) -> Settings {
 /// A client for the holder of the lock, if it answers.
 async fn holder_client(data_dir: &Path, keys: &Keys) -> Result<Option<Client>, Failure> {
     let Some(holder) = Holder::of(data_dir) else { return Ok(None) };
-    let probe = Client::new(&holder.url, None, Trust::Anything)?;
+    let trust = Trust::Holder(holder.certificate);
+    let probe = Client::new(&holder.url, None, &trust)?;
     if !probe.is_alive().await {
         return Ok(None);
     }
-    Client::new(&holder.url, Some(keys.choose(data_dir)?), Trust::Anything).map(Some)
+    Client::new(&holder.url, Some(keys.choose(data_dir)?), &trust).map(Some)
 }
 
 /// The keys that a command on the server's own machine may use.

@@ -81,6 +81,11 @@ fn page(ran: &Ran) -> String {
             parts.push(format!("{name}:\n{}", printed.trim_end_matches('\n')));
         }
     }
+    if ran.execution.get("resultExpired") == Some(&Value::Bool(true)) {
+        let copy = table::clean(&text("outputCopy"));
+        let copy = if copy.is_empty() { copy } else { format!("; a short copy of the output:\n{copy}") };
+        parts.push(format!("the result is no longer kept (setting retention.results){copy}"));
+    }
     parts.extend(ran.result.as_deref().map(|result| format!("output:\n{}", json_text::pretty(result))));
     parts.join("\n\n")
 }
@@ -126,6 +131,15 @@ fn row(execution: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_an_expired_result_the_copy_is_told() {
+        let ran = Ran::parse(
+            r#"{"id":"0198","skillId":"a@1.0.0","status":"success","output":null,"resultExpired":true,"outputCopy":"{\"n\":1"}"#,
+        );
+        let page = page(&ran.unwrap());
+        assert!(page.ends_with("(setting retention.results); a short copy of the output:\n{\"n\":1"), "{page}");
+    }
 
     #[test]
     fn one_execution_is_told_with_what_it_printed() {

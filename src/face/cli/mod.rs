@@ -31,6 +31,7 @@ mod show;
 mod signals;
 mod table;
 mod time;
+mod trust;
 mod value;
 
 use std::ffi::OsString;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config::{LogFormat, Settings};
 use crate::host::ADMIN_KEY_FILE;
@@ -12,7 +12,7 @@ use super::embed::Embedded;
 use super::exit::{Exit, Failure};
 use super::flags::SettingFlags;
 use super::logging;
-use super::signals::Signals;
+use super::signals::{Hangups, Signals};
 use super::table::shell_word;
 
 /// Run the server
@@ -21,11 +21,13 @@ use super::table::shell_word;
 /// underscores, in capitals) or a line of skillvisor.toml; a flag goes before a variable,
 /// and that before the file. SKILLVISOR_ADMIN_KEY, or the file that
 /// SKILLVISOR_ADMIN_KEY_FILE names, sets the first admin key (at least 32 characters)
-/// instead of a generated one. SIGTERM or SIGINT ends it gracefully, a second one at once.
+/// instead of a generated one. SIGTERM or SIGINT ends it gracefully, a second one at once;
+/// SIGHUP reads the TLS certificate and its key again.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   skillvisor serve
+  skillvisor serve --listen 0.0.0.0:20128 --tls-cert chain.pem --tls-key key.pem
   skillvisor serve --listen 0.0.0.0:20128 --behind-proxy
   skillvisor serve --listen 127.0.0.1:0 --data-dir ./data --json")]
 pub(super) struct ServeArgs {
@@ -35,18 +37,22 @@ pub(super) struct ServeArgs {
 
 pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Failure> {
     let settings = context.settings(&args.settings.values)?;
-    refuse_unheeded(&settings)?;
     let admin_key = context.environment.admin_key()?;
     let output = context.output;
     logging::start(settings.log_format, &settings.log_level, output.has_terminal());
     let mut signals = Signals::new()?;
+    let mut hangups = Hangups::new(settings.tls_cert.is_some())?;
     let mut host = tokio::select! {
         host = Embedded::start(&settings, admin_key) => host?,
         () = signals.next() => return Ok(Exit::Success),
     };
     tracing::info!(url = %host.url, data_dir = %settings.data_dir.display(), "Skillvisor serves");
     if output.json {
-        output.line(&json!({ "event": "ready", "url": host.url }).to_string())?;
+        let mut ready = json!({ "event": "ready", "url": host.url });
+        if let Some(url) = &host.metrics_url {
+            ready["metricsUrl"] = Value::from(url.as_str());
+        }
+        output.line(&ready.to_string())?;
     }
     if settings.log_format == LogFormat::Text || output.has_terminal() && settings.log_format == LogFormat::Auto {
         output.note(&banner(&host.url, &settings, Path::new("skills/hello").is_dir()));
@@ -54,10 +60,14 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     if host.is_new && output.has_terminal() {
         output.note(&first_key(&settings.data_dir)?);
     }
-    tokio::select! {
-        () = host.ended() => return Err(Failure::internal("the server ended by itself; its log says why")),
-        () = signals.next() => tracing::info!("Skillvisor stops; what runs may end within {:?}", settings.shutdown_drain),
+    loop {
+        tokio::select! {
+            () = host.ended() => return Err(Failure::internal("the server ended by itself; its log says why")),
+            () = signals.next() => break,
+            () = hangups.next() => reload(&host),
+        }
     }
+    tracing::info!("Skillvisor stops; what runs may end within {:?}", settings.shutdown_drain);
     tokio::select! {
         () = host.stop() => tracing::info!("Skillvisor has stopped"),
         () = signals.next() => tracing::warn!("Skillvisor stops at once"),
@@ -65,20 +75,12 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     Ok(Exit::Success)
 }
 
-/// Refuses settings that this version knows but cannot honour yet: better no server than
-/// one with less protection than its owner believes.
-fn refuse_unheeded(settings: &Settings) -> Result<(), Failure> {
-    for name in ["tls.cert", "tls.key", "metrics.listen", "retention.results"] {
-        if settings.is_given(name) {
-            return Err(Failure::new(
-                Exit::Usage,
-                "invalid_setting",
-                format!("{name} has no effect in this version yet"),
-            )
-            .hint("leave it out; for TLS, put a proxy in front and set behind_proxy = true"));
-        }
+/// Takes a renewed certificate. One that cannot be used changes nothing.
+fn reload(host: &Embedded) {
+    match host.reload() {
+        Ok(()) => tracing::info!("The TLS certificate was read again"),
+        Err(failure) => tracing::error!("The TLS certificate stays as it was: {}", failure.detail),
     }
-    Ok(())
 }
 
 /// The first admin key, for whoever sits at the terminal.
@@ -108,6 +110,10 @@ fn banner(url: &str, settings: &Settings, has_example: bool) -> String {
     lines.push("  skillvisor exec hello --args '{\"name\":\"Ada\"}'".to_owned());
     let auth = format!("-H \"Authorization: Bearer $(cat {})\"", shell_word(&key_file.display().to_string()));
     let wasm = if has_example { "skills/hello/hello.wasm" } else { "FILE.wasm" };
+    if url.starts_with("https:") {
+        // Where to find the authority, only the operator knows.
+        return lines.join("\n") + "\n";
+    }
     lines.push("\nThe same with curl:".to_owned());
     lines.push(format!(
         "  curl -sS {auth} -H 'Content-Type: application/wasm' --data-binary @{wasm} '{url}/api/skills?name=hello&version=0.1.0'"
@@ -132,14 +138,6 @@ mod tests {
         let none = Path::new("/nonexistent");
         Settings::load(&Layers { flags: &flags, config_file: None, environment: &environment, system_file: none })
             .unwrap()
-    }
-
-    #[test]
-    fn a_server_does_not_start_with_a_protection_that_it_cannot_give() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(refuse_unheeded(&settings(dir.path())).is_ok());
-        std::fs::write(dir.path().join("skillvisor.toml"), "tls = { cert = \"c\", key = \"k\" }").unwrap();
-        assert_eq!(refuse_unheeded(&settings(dir.path())).unwrap_err().exit, Exit::Usage);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The signals that ask a process to end.
+//! The signals that ask a process to end, or to read its certificate again.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -13,8 +13,6 @@ pub(super) struct Signals {
 impl Signals {
     /// Starts to listen; from then on they do not end the process by themselves.
     pub(super) fn new() -> Result<Self, Failure> {
-        let listen =
-            |kind| signal(kind).map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")));
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
@@ -25,4 +23,26 @@ impl Signals {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// SIGHUP, from now on, where it means something; elsewhere it ends the process as ever.
+pub(super) struct Hangups(Option<Signal>);
+
+impl Hangups {
+    /// Starts to listen if `wanted`.
+    pub(super) fn new(wanted: bool) -> Result<Self, Failure> {
+        wanted.then(|| listen(SignalKind::hangup())).transpose().map(Self)
+    }
+
+    /// Comes back with the next one, or never.
+    pub(super) async fn next(&mut self) {
+        match &mut self.0 {
+            Some(signal) => drop(signal.recv().await),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::internal(format!("cannot listen for signals: {error}")))
 }

@@ -22,6 +22,8 @@ impl FromRequestParts<App> for Authed {
             scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
         });
         let missing = || Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid");
-        Ok(Self(app.host.access.authenticate(secret.ok_or_else(missing)?, Door::Http)?))
+        let found = secret.ok_or_else(missing).and_then(|secret| app.host.access.authenticate(secret, Door::Http));
+        let counted = found.inspect_err(|_| app.host.telemetry.http.unauthenticated(Door::Http.as_str()));
+        Ok(Self(counted?))
     }
 }

@@ -11,8 +11,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::model::{
-    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, LimitsPatch, OwnerId, Scope, SkillRef, StrictJson,
+    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, FieldError, LimitsPatch, OwnerId, SandboxFields, Scope,
+    SkillRef, StrictJson,
 };
+use crate::registry::Retry;
 use crate::store::ExecutionFilter;
 
 use super::App;
@@ -37,26 +39,23 @@ struct RunBody {
     #[serde(default)]
     limits: LimitsPatch,
     timeout: Option<u64>,
-    #[serde(default)]
-    max_retries: u32,
+    max_retries: Option<u32>,
+    retry: Option<Retry>,
     digest: Option<Digest>,
     api_key_id: Option<OwnerId>,
+    cpu_limit: Option<u64>,
+    memory_limit: Option<u64>,
+    network_enabled: Option<bool>,
+    read_only: Option<bool>,
 }
 
 impl RunBody {
     fn into_request(self, caller: &Caller) -> Result<ExecutionRequest, Error> {
-        let unsupported = |pointer, detail| Err(Error::at(Code::NotSupported, pointer, detail));
-        if self.mode.is_some_and(|mode| mode != "sync") {
-            return unsupported("/mode", "this version runs `sync` only");
-        }
-        if self.max_retries > 0 {
-            return unsupported("/maxRetries", "this version does not retry");
-        }
+        self.refuse_what_has_no_effect()?;
+        let limits = self.sandbox().limits(self.limits, Code::Malformed)?;
         if self.api_key_id.is_some_and(|owner| owner != *caller.owner()) {
             return Err(Error::at(Code::Forbidden, "/apiKeyId", "a key runs skills for its own owner only"));
         }
-        let mut limits = self.limits;
-        limits.timeout_ms = limits.timeout_ms.or(self.timeout);
         Ok(ExecutionRequest {
             skill: self.skill_id.parse::<SkillRef>()?,
             args: self
@@ -69,6 +68,36 @@ impl RunBody {
             limits,
             digest: self.digest,
         })
+    }
+
+    /// OmniRoute's names for limits and grants.
+    fn sandbox(&self) -> SandboxFields {
+        SandboxFields {
+            cpu_limit: self.cpu_limit,
+            memory_limit: self.memory_limit,
+            timeout: self.timeout,
+            network_enabled: self.network_enabled,
+            read_only: self.read_only,
+        }
+    }
+
+    /// Refuses each field whose effect this version has not: better than to ignore it.
+    fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
+        if self.max_retries.is_some() && self.retry.is_some() {
+            return Err(Error::at(Code::Malformed, "/retry", "`retry` and `maxRetries` are the same; send one"));
+        }
+        let throttled = self.limits.cpu_percent.is_some_and(|percent| percent < 100);
+        let asked = [
+            ("/mode", self.mode.as_ref().is_some_and(|mode| mode != "sync")),
+            ("/maxRetries", self.max_retries.is_some_and(|retries| retries > 0)),
+            ("/retry/maxRetries", self.retry.as_ref().is_some_and(Retry::is_wanted)),
+            ("/limits/cpuPercent", throttled),
+        ];
+        let asked = asked.into_iter().filter_map(|(place, asked)| asked.then_some(place));
+        let detail = "this version does not have the effect of this yet; leave it out";
+        let fields: Vec<_> =
+            asked.chain(self.sandbox().without_effect()).map(|place| FieldError::new(place, detail)).collect();
+        if fields.is_empty() { Ok(()) } else { Err(Error::fields(Code::NotSupported, detail, fields)) }
     }
 }
 

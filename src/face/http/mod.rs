@@ -4,14 +4,19 @@ mod auth;
 mod drain;
 mod executions;
 mod keys;
+mod metrics;
 mod problem;
 mod server;
 mod skills;
 mod staging;
+mod tls;
 mod wire;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -21,6 +26,7 @@ use crate::model::{Code, Error, Limits};
 use self::problem::Problem;
 
 pub use self::server::{HttpOptions, Server};
+pub use self::tls::Tls;
 
 /// Room for what stands around the arguments in an execution request, in bytes.
 const ENVELOPE: u64 = 64 << 10;
@@ -38,6 +44,7 @@ pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
+        .route("/metrics", get(metrics::show))
         .route("/api/skills", get(skills::list).post(skills::upload))
         .route("/api/skills/skillssh", post(skills::register))
         .route("/api/skills/executions", get(executions::list).post(executions::create))
@@ -51,10 +58,19 @@ pub(crate) fn router(app: App) -> Router {
             Problem(Error::new(Code::MethodNotAllowed, "this path does not take that method"))
         })
         .layer(DefaultBodyLimit::max(limit))
-        .layer(axum::middleware::from_fn(drain::drain_refused))
+        .layer(from_fn(drain::drain_refused))
         .layer(CatchPanicLayer::custom(|_| {
             axum::response::IntoResponse::into_response(Problem(Error::internal("a handler panicked")))
         }))
+        .layer(from_fn_with_state(Arc::clone(&app.host.telemetry), metrics::count))
+        .with_state(app)
+}
+
+/// The routes of the listener for metrics alone.
+fn metrics_router(app: App) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics::show_without_key))
+        .fallback(async || Problem(Error::not_found("path")))
         .with_state(app)
 }
 

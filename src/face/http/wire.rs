@@ -51,11 +51,19 @@ struct ExecutionBody<'a> {
     created_at: String,
     started_at: Option<String>,
     finished_at: Option<String>,
+    /// Only where output, stdout and stderr are no longer kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_expired: Option<bool>,
+    /// What is left of the output: redacted and cut, so text and not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_copy: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_bytes: Option<u64>,
 }
 
 /// An execution (SPEC §5, API.md §5) as JSON text.
 pub(crate) fn execution(execution: &Execution) -> String {
-    let streams = &execution.streams;
+    let (streams, expired) = (&execution.streams, execution.expired.as_ref());
     let time = |ms: Option<i64>| ms.map(Clock::rfc3339);
     #[expect(clippy::cast_precision_loss, reason = "milliseconds with three digits")]
     let duration_ms = execution.duration_us.map(|us| us as f64 / 1000.0);
@@ -85,6 +93,9 @@ pub(crate) fn execution(execution: &Execution) -> String {
         created_at: Clock::rfc3339(execution.created_at),
         started_at: time(execution.started_at),
         finished_at: time(execution.finished_at),
+        result_expired: expired.map(|_| true),
+        output_copy: expired.and_then(|expired| expired.output_copy.as_deref()),
+        output_bytes: expired.and_then(|expired| expired.output_bytes),
     };
     serde_json::to_string(&body).unwrap_or_default()
 }

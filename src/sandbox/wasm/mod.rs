@@ -13,11 +13,13 @@ mod ticker;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use wasmtime::Engine;
 
 use crate::model::{Digest, Error};
+use crate::telemetry::Telemetry;
 
 use super::{BoxFuture, PrepareRequest, Preparing, SandboxCall, SandboxProvider, SandboxReply};
 
@@ -33,7 +35,7 @@ pub use self::compile::{CompileSettings, compile_worker_main};
 const EVENT_INTERVAL: u32 = 4;
 
 /// How the WebAssembly sandbox works.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WasmSettings {
     /// Directory for compiled code. Nobody else may write it.
     pub cache: PathBuf,
@@ -43,6 +45,8 @@ pub struct WasmSettings {
     pub instances: u32,
     /// How components are compiled.
     pub compile: CompileSettings,
+    /// Where compilations are counted.
+    pub telemetry: Arc<Telemetry>,
 }
 
 /// Runs WebAssembly components, each call in a fresh instance.
@@ -68,7 +72,7 @@ impl WasmSandbox {
         let ticker = Ticker::start(engine.weak())?;
         let guests = Guests::start(engine.clone(), ticker)?;
         let components = Components::open(engine, linker, settings.cache.join(&hash))?;
-        let compiler = Compiler::start(settings.compile, components.directory(), &hash, &settings.temporary);
+        let compiler = Compiler::start(settings, components.directory(), &hash);
         Ok(Self { components, compiler, guests })
     }
 }

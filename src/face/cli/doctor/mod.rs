@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::config::Settings;
+use crate::face::http::Tls;
 
 use super::context::Context;
 use super::exit::{Exit, Failure};
@@ -69,11 +70,23 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     if let Some(settings) = &settings {
         checks.extend(data_dir::checks(&settings.data_dir));
         checks.push(server::check(&settings.data_dir).await);
+        checks.extend(tls(settings));
     }
     checks.extend(machine::checks());
     tell(context, args, &checks, settings.as_ref())?;
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     Ok(if failed { Exit::RunEnded } else { Exit::Success })
+}
+
+/// Whether the server could speak TLS with the files that are set.
+fn tls(settings: &Settings) -> Option<Check> {
+    let (cert, key) = (settings.tls_cert.as_ref()?, settings.tls_key.as_ref()?);
+    Some(match Tls::load(cert, key) {
+        Ok(_) => Check::ok("tls", format!("{} and its key can be used", cert.display())),
+        Err(error) => {
+            Check::fail("tls", error.to_string(), "put the right files there; a server that runs keeps its own")
+        }
+    })
 }
 
 /// The settings, or each thing that is wrong with them.

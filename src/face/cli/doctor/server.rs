@@ -6,8 +6,9 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::face::cli::client::{Client, Trust};
+use crate::face::cli::client::Client;
 use crate::face::cli::embed::Holder;
+use crate::face::cli::trust::Trust;
 use crate::host::LOCK_FILE;
 
 use super::Check;
@@ -31,7 +32,7 @@ pub(super) async fn check(data_dir: &Path) -> Check {
 
 async fn answers(holder: &Holder) -> Check {
     let found = format!("process {} serves {}", holder.pid, holder.url);
-    match Client::new(&holder.url, None, Trust::Anything) {
+    match Client::new(&holder.url, None, &Trust::Holder(holder.certificate)) {
         Ok(client) if client.is_alive().await => Check::ok("server", found),
         _ => Check::fail(
             "server",

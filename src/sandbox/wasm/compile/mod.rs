@@ -12,13 +12,16 @@ mod worker;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::model::{Code, Error};
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
+use crate::telemetry::Telemetry;
+
+use super::WasmSettings;
 
 use self::protocol::Message;
 use self::queue::{Job, Queue};
@@ -45,23 +48,24 @@ pub struct CompileSettings {
 const MAX_REPORT: u64 = 4 << 20;
 
 /// The queue of components that are to be compiled, and those who work on it.
-#[derive(Debug)]
 pub(super) struct Compiler {
     queue: Arc<Queue>,
 }
 
 impl Compiler {
     /// Starts as many workers' keepers as the settings say. `cache` is where code goes;
-    /// `hash` names the engine it is for; `temporary` must be on the same file system.
-    pub(super) fn start(settings: CompileSettings, cache: &Path, hash: &str, temporary: &Path) -> Self {
-        let queue = Arc::new(Queue::default());
+    /// `hash` names the engine it is for.
+    pub(super) fn start(settings: WasmSettings, cache: &Path, hash: &str) -> Self {
+        let WasmSettings { compile: settings, temporary, telemetry, .. } = settings;
+        let queue = Arc::new(Queue::new(Arc::clone(&telemetry)));
         for _ in 0..settings.workers.max(1) {
             let keeper = Keeper {
                 queue: Arc::clone(&queue),
                 settings: settings.clone(),
                 cache: cache.to_owned(),
                 hash: hash.to_owned(),
-                temporary: temporary.to_owned(),
+                temporary: temporary.clone(),
+                telemetry: Arc::clone(&telemetry),
             };
             tokio::spawn(keeper.keep());
         }
@@ -93,16 +97,20 @@ struct Keeper {
     cache: PathBuf,
     hash: String,
     temporary: PathBuf,
+    telemetry: Arc<Telemetry>,
 }
 
 impl Keeper {
     async fn keep(self) {
         while let Some(mut running) = self.queue.pop().await {
             let output = self.temporary.join(format!("{}.cwasm", uuid::Uuid::now_v7()));
+            let begun = Instant::now();
             let result = match running.job() {
                 Some(job) => self.compile(job, &output).await,
                 None => Ok(()),
             };
+            let outcome = result.as_ref().map_or_else(|error| error.code.as_str(), |()| "ready");
+            self.telemetry.compile.finished(outcome, begun.elapsed());
             // Gone already if all went well.
             let _ = tokio::fs::remove_file(&output).await;
             running.finish(result);

@@ -1,12 +1,14 @@
 //! Who is compiled next: owners in turn, and one large component at a time.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
 use crate::model::{Code, Error, OwnerId};
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
+use crate::telemetry::Telemetry;
 
 /// Components above this many bytes take so much memory to compile that they go one at a time.
 const LARGE: u64 = 4 << 20;
@@ -54,10 +56,10 @@ impl Job {
 }
 
 /// The line of waiting jobs.
-#[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
     changed: Notify,
+    telemetry: Arc<Telemetry>,
 }
 
 #[derive(Debug, Default)]
@@ -72,13 +74,17 @@ struct State {
 }
 
 /// A job in work. Gives its place back when dropped.
-#[derive(Debug)]
 pub(super) struct Running<'a> {
     queue: &'a Queue,
     job: Option<Job>,
 }
 
 impl Queue {
+    /// An empty line, whose length `telemetry` shows.
+    pub(super) fn new(telemetry: Arc<Telemetry>) -> Self {
+        Self { state: Mutex::default(), changed: Notify::new(), telemetry }
+    }
+
     /// Lines a job up.
     ///
     /// # Errors
@@ -97,6 +103,7 @@ impl Queue {
             state.turns.push_back(owner.clone());
         }
         state.waiting.entry(owner).or_default().push_back(job);
+        self.telemetry.compile.waiting(state.count);
         drop(state);
         self.changed.notify_waiters();
         Ok(())
@@ -112,6 +119,7 @@ impl Queue {
                     return None;
                 }
                 if let Some(job) = state.take() {
+                    self.telemetry.compile.waiting(state.count);
                     return Some(Running { queue: self, job: Some(job) });
                 }
             }
@@ -192,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn owners_take_turns() {
-        let queue = Queue::default();
+        let queue = Queue::new(Telemetry::new());
         for owner in ["a", "a", "a", "b"] {
             queue.push(job(owner, 1)).unwrap();
         }
@@ -205,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_components_go_one_at_a_time_and_let_small_ones_pass() {
-        let queue = Queue::default();
+        let queue = Queue::new(Telemetry::new());
         queue.push(job("a", LARGE + 1)).unwrap();
         queue.push(job("b", LARGE + 1)).unwrap();
         queue.push(job("c", 1)).unwrap();
@@ -217,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_says_so() {
-        let queue = Queue::default();
+        let queue = Queue::new(Telemetry::new());
         for _ in 0..MAX_WAITING_PER_OWNER {
             queue.push(job("a", 1)).unwrap();
         }

@@ -1,0 +1,63 @@
+//! The last word of an execution, which must not be lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use crate::model::{Digest, Error, Execution, redacted_copy};
+use crate::store::{FinishedExecution, Store};
+
+use super::COPY_BYTES;
+
+/// How long to wait before the closing row is tried again: first, and at most.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// How often it is tried again: for about ten minutes, then the next start closes the row.
+const TRIES: u32 = 45;
+
+/// Writes down how an execution ended. If that fails (a full disk), the caller is told so, and
+/// a task goes on trying: the guest has ended, and its row must not say that it runs.
+///
+/// # Errors
+///
+/// As any write. What the task does later, the caller does not learn.
+pub(super) async fn close(store: &Store, execution: &Arc<Execution>) -> Result<(), Error> {
+    let closed = store.close_execution(finished(execution)).await;
+    if let Err(error) = &closed {
+        tracing::error!(
+            execution.id = %execution.id, error.code = %error.code,
+            "The end of an execution could not be written down; it is tried again: {error:?}",
+        );
+        tokio::spawn(go_on(store.clone(), finished(execution)));
+    }
+    closed
+}
+
+fn finished(execution: &Arc<Execution>) -> FinishedExecution {
+    let output = execution.output.as_ref().map(|output| output.get());
+    FinishedExecution {
+        output_digest: output.map(|text| Digest::of(text.as_bytes())),
+        output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
+        execution: Arc::clone(execution),
+    }
+}
+
+async fn go_on(store: Store, finished: FinishedExecution) {
+    let id = finished.execution.id;
+    let mut wait = FIRST_WAIT;
+    for _ in 0..TRIES {
+        sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+        match store.close_execution(finished.clone()).await {
+            Ok(()) => {
+                tracing::info!(execution.id = %id, "The end of an execution was written down after all");
+                return;
+            }
+            // Nothing is written any more.
+            Err(_) if store.is_closed() => break,
+            Err(error) => tracing::debug!(execution.id = %id, "Still not written down: {error:?}"),
+        }
+    }
+    tracing::error!(execution.id = %id, "The record of an execution stays open until the next start");
+}
