@@ -1,6 +1,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use reqwest::Certificate;
@@ -126,9 +126,8 @@ async fn those_who_never_shake_hands_keep_nobody_waiting() {
     for _ in 0..100 {
         idle.push(TcpStream::connect(address(&host)).await.unwrap());
     }
-    let began = Instant::now();
-    assert_eq!(host.get("/api/skills").await.status, 200);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let answer = tokio::time::timeout(Duration::from_secs(5), host.get("/api/skills")).await;
+    assert_eq!(answer.expect("an answer beside those who wait").status, 200);
     // The server ends them by itself.
     let mut first = idle.remove(0);
     let ended = tokio::time::timeout(Duration::from_secs(20), first.read(&mut [0; 16])).await;
