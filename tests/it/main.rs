@@ -16,3 +16,9 @@ mod keys;
 
 /// Crashes: nothing acknowledged is lost.
 mod recovery;
+
+/// The OpenAPI document against the server it describes.
+mod openapi;
+
+/// Problems, the pages about them, and what every reply carries.
+mod problems;

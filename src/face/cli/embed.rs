@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Secret, Settings};
 use crate::executor::AdmissionSettings;
-use crate::face::http::{HttpOptions, Server};
+use crate::face::http::{HttpOptions, Pace, Server};
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, is_locked};
 use crate::model::Error;
@@ -64,7 +64,8 @@ impl Embedded {
         let data_dir = settings.data_dir.clone();
         let had_key = data_dir.join(ADMIN_KEY_FILE).exists();
         let host = Host::open(host_options(settings, admin_key)?).await.map_err(|error| opened(&data_dir, error))?;
-        let options = HttpOptions { listen: settings.listen, max_upload_bytes: settings.upload_max_bytes };
+        let pace = Pace::default();
+        let options = HttpOptions { listen: settings.listen, max_upload_bytes: settings.upload_max_bytes, pace };
         let server = Server::bind(host, options).await.map_err(|error| {
             Failure::from(error).hint("another program listens there; choose a port with --listen, 0 for a free one")
         })?;

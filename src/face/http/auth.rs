@@ -21,7 +21,11 @@ impl FromRequestParts<App> for Authed {
             let (scheme, secret) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
         });
-        let missing = || Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid");
-        Ok(Self(app.host.access.authenticate(secret.ok_or_else(missing)?, Door::Http)?))
+        let Some(secret) = secret else {
+            app.refusals.note(parts, "no bearer key was sent");
+            return Err(Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid").into());
+        };
+        let caller = app.host.access.authenticate(secret, Door::Http);
+        Ok(Self(caller.inspect_err(|_| app.refusals.note(parts, "the key is unknown or no longer valid"))?))
     }
 }

@@ -4,19 +4,22 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
+use tower::ServiceExt;
 
 use crate::host::Host;
 use crate::model::{Code, Error};
 
-use super::{App, router};
-
-/// How long a client may take over the head of a request, and how long an idle connection stays.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+use super::connections::{Connections, Place};
+use super::opening::Opening;
+use super::refusals::Peer;
+use super::{App, Pace, router};
 
 /// Where and what to serve.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct HttpOptions {
     pub listen: SocketAddr,
     /// Largest component that may be uploaded, in bytes.
     pub max_upload_bytes: u64,
+    /// How slow a client may be.
+    pub pace: Pace,
 }
 
 /// A host's HTTP server, bound and not yet serving.
@@ -33,6 +38,7 @@ pub struct Server {
     address: SocketAddr,
     router: Router,
     host: Host,
+    pace: Pace,
 }
 
 impl Server {
@@ -47,8 +53,8 @@ impl Server {
         };
         let listener = TcpListener::bind(options.listen).await.map_err(taken)?;
         let address = listener.local_addr().map_err(taken)?;
-        let app = App { host: host.clone(), max_upload_bytes: options.max_upload_bytes };
-        Ok(Self { listener, address, router: router(app), host })
+        let app = App::new(host.clone(), options.max_upload_bytes);
+        Ok(Self { listener, address, router: router(app, options.pace), host, pace: options.pace })
     }
 
     /// The address it is reached at.
@@ -59,6 +65,7 @@ impl Server {
     /// Serves until `stop`, then lets what is under way end for at most `drain`.
     pub async fn run(self, stop: impl Future<Output = ()> + Send, drain: Duration) {
         let graceful = GracefulShutdown::new();
+        let connections = Connections::for_this_process();
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -66,7 +73,10 @@ impl Server {
                 () = &mut stop => break,
             };
             match accepted {
-                Ok((stream, _)) => serve(stream, self.router.clone(), &graceful),
+                Ok((stream, peer)) => match connections.enter() {
+                    Some(place) => self.serve(stream, peer, place, &graceful),
+                    None => connections.refuse(&stream),
+                },
                 Err(error) => {
                     // Out of descriptors, most likely: give those in use time to end.
                     tracing::warn!("A connection could not be accepted: {error}");
@@ -79,20 +89,27 @@ impl Server {
         }
         self.host.close().await;
     }
-}
 
-fn serve(stream: TcpStream, router: Router, graceful: &GracefulShutdown) {
-    // Small replies must not wait for a full packet.
-    let _ = stream.set_nodelay(true);
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(HEADER_TIMEOUT);
-    let service = TowerToHyperService::new(router);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    let connection = graceful.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!("A connection ended: {error}");
-        }
-    });
+    /// Serves one connection, in a task of its own.
+    fn serve(&self, stream: TcpStream, peer: SocketAddr, place: Place, graceful: &GracefulShutdown) {
+        // Small replies must not wait for a full packet.
+        let _ = stream.set_nodelay(true);
+        let head = self.pace.head;
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
+        builder.http2().timer(TokioTimer::new()).keep_alive_interval(head).keep_alive_timeout(head);
+        let router = self.router.clone().map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            request
+        });
+        let stream = TokioIo::new(Opening::new(stream, head));
+        let connection = builder.serve_connection(stream, TowerToHyperService::new(router)).into_owned();
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!("A connection ended: {error}");
+            }
+            drop(place);
+        });
+    }
 }
