@@ -1,6 +1,7 @@
 //! One request from start to record: [`Executor::execute`] is the story, the other files are its verbs.
 
 mod admission;
+mod log;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -117,6 +118,7 @@ impl Executor {
             execution: execution.clone(),
         };
         self.store.close_execution(finished).await?;
+        log::ended(&execution);
         Ok(execution)
     }
 

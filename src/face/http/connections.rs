@@ -1,7 +1,9 @@
 //! How many connections are held at one time, so that files never run out.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -26,8 +28,14 @@ pub fn raise_descriptor_limit() -> std::io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?)
 }
 
+/// Log lines about refused connections are at least this far apart.
+const INTERVAL: Duration = Duration::from_secs(10);
+
 /// The places for connections.
-pub(super) struct Connections(Arc<Semaphore>);
+pub(super) struct Connections {
+    places: Arc<Semaphore>,
+    logged: Mutex<Option<Instant>>,
+}
 
 /// One connection's place; free again when dropped.
 pub(super) struct Place {
@@ -40,18 +48,23 @@ impl Connections {
     pub(super) fn for_this_process() -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let places = usize::try_from((files / 4 * 3).min(MOST)).unwrap_or(Semaphore::MAX_PERMITS);
-        Self(Arc::new(Semaphore::new(places)))
+        Self { places: Arc::new(Semaphore::new(places)), logged: Mutex::default() }
     }
 
     /// A place, if one is free.
     pub(super) fn enter(&self) -> Option<Place> {
-        Arc::clone(&self.0).try_acquire_owned().ok().map(|permit| Place { _permit: permit })
+        Arc::clone(&self.places).try_acquire_owned().ok().map(|permit| Place { _permit: permit })
     }
 
     /// Tells a client that there is no place for it. Nothing waits: what does not fit into
     /// the socket at once is not sent.
     pub(super) fn refuse(&self, stream: &TcpStream) {
         let _ = stream.try_write(FULL.as_bytes());
+        let mut logged = self.logged.lock();
+        if logged.is_none_or(|at| at.elapsed() >= INTERVAL) {
+            *logged = Some(Instant::now());
+            tracing::warn!("Connections are refused: there is no place for more; the limit on open files sets it");
+        }
     }
 }
 

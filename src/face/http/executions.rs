@@ -100,6 +100,7 @@ impl RunBody {
 pub(crate) async fn create(State(app): State<App>, Authed(caller): Authed, content: Body) -> Result<Response, Problem> {
     let limit = caller.key.max_limits().args_bytes.saturating_add(ENVELOPE);
     let bytes = read::bytes(content, usize::try_from(limit).unwrap_or(usize::MAX)).await?;
+    read::require_object(&bytes)?;
     let body: RunBody = serde_json::from_slice(&bytes)
         .map_err(|error| Error::new(Code::Malformed, format!("the body cannot be read: {error}")))?;
     let request = body.into_request(&caller)?;

@@ -60,18 +60,6 @@ pub(super) struct TooSlow;
 impl TooSlow {
     /// What the client is told.
     pub(super) const DETAIL: &str = "the body did not come in time; send it without pauses";
-
-    /// Whether this is the reason for `error`, at whatever depth.
-    pub(super) fn is_behind(error: &(dyn StdError + 'static)) -> bool {
-        let mut error = Some(error);
-        while let Some(reason) = error {
-            if reason.is::<Self>() {
-                return true;
-            }
-            error = reason.source();
-        }
-        false
-    }
 }
 
 impl fmt::Display for TooSlow {
@@ -143,6 +131,7 @@ mod tests {
     use futures_util::{StreamExt, stream};
     use http_body_util::BodyExt;
 
+    use super::super::read::is_behind;
     use super::*;
 
     const NEVER: Duration = Duration::from_secs(3600);
@@ -159,7 +148,7 @@ mod tests {
         };
         let body = Body::from_stream(stream::iter(0..pieces).then(piece));
         let whole = pace.hold(Request::new(body)).into_body().collect().await;
-        Ok(whole.map_err(|error| TooSlow::is_behind(&error))?.to_bytes().len())
+        Ok(whole.map_err(|error| is_behind::<TooSlow>(&error))?.to_bytes().len())
     }
 
     #[tokio::test]
@@ -172,7 +161,7 @@ mod tests {
     async fn a_pause_or_a_trickle_ends_a_body() {
         let silent = Body::from_stream(stream::pending::<Result<Bytes, std::convert::Infallible>>());
         let silent = pace(Duration::from_millis(5), NEVER).hold(Request::new(silent)).into_body();
-        assert!(TooSlow::is_behind(&silent.collect().await.unwrap_err()));
+        assert!(is_behind::<TooSlow>(&silent.collect().await.unwrap_err()));
         assert_eq!(arriving(usize::MAX, 1, pace(NEVER, Duration::from_millis(20))).await, Err(true));
     }
 

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::model::{Code, Error, StrictJson};
@@ -27,11 +27,10 @@ pub(super) async fn bytes(body: Body, limit: usize) -> Result<Bytes, Error> {
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    match Limited::new(body, limit).collect().await {
-        Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(error) => Err(broken_off(error.as_ref())),
-    }
+    let whole = Limited::new(body, limit).collect().await;
+    whole
+        .map(Collected::to_bytes)
+        .map_err(|error| if is_behind::<LengthLimitError>(&*error) { too_large() } else { broken_off(&*error) })
 }
 
 /// Reads a small body as strict JSON into a type.
@@ -49,8 +48,21 @@ pub(super) async fn json<T: DeserializeOwned>(body: Body) -> Result<T, Error> {
 ///
 /// `malformed`.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    require_object(bytes)?;
     let strict = StrictJson::parse(text(bytes)?)?;
     serde_json::from_str(strict.text()).map_err(|error| Error::new(Code::Malformed, format!("cannot be read: {error}")))
+}
+
+/// Refuses what is not an object: serde would take an array for the fields in their order.
+///
+/// # Errors
+///
+/// `malformed`.
+pub(super) fn require_object(bytes: &[u8]) -> Result<(), Error> {
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => Ok(()),
+        _ => Err(Error::new(Code::Malformed, "the body must be a JSON object")),
+    }
 }
 
 /// A body as text.
@@ -62,13 +74,28 @@ pub(super) fn text(bytes: &[u8]) -> Result<&str, Error> {
     std::str::from_utf8(bytes).map_err(|_| Error::new(Code::Malformed, "the body is not UTF-8"))
 }
 
-/// A body that did not come to its end.
+/// A body that did not come to its end, or not soon enough.
 pub(super) fn broken_off(error: &(dyn StdError + 'static)) -> Error {
-    if TooSlow::is_behind(error) {
+    if is_behind::<TooSlow>(error) {
         return Error::new(Code::RequestTimeout, TooSlow::DETAIL);
+    }
+    if is_behind::<LengthLimitError>(error) {
+        return Error::new(Code::TooLarge, "the body is larger than an upload may be (setting upload.max_bytes)");
     }
     let why = crate::model::plain(&error.to_string(), 200);
     Error::new(Code::Malformed, format!("the body broke off: {why}"))
+}
+
+/// Whether an `E` is the reason for `error`, at whatever depth.
+pub(super) fn is_behind<E: StdError + 'static>(error: &(dyn StdError + 'static)) -> bool {
+    let mut reason = Some(error);
+    while let Some(error) = reason {
+        if error.is::<E>() {
+            return true;
+        }
+        reason = error.source();
+    }
+    false
 }
 
 /// The one segment of a path that a route leaves open, decoded.

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tower::ServiceExt;
 
 use crate::host::Host;
@@ -20,6 +20,9 @@ use super::connections::{Connections, Place};
 use super::opening::Opening;
 use super::refusals::Peer;
 use super::{App, Pace, router};
+
+/// Connections that wait to be accepted. A client beyond that tries again only after a second.
+const BACKLOG: u32 = 4096;
 
 /// Where and what to serve.
 #[derive(Clone, Debug)]
@@ -51,7 +54,7 @@ impl Server {
         let taken = |error: std::io::Error| {
             Error::new(Code::Unavailable, format!("cannot listen on {}: {error}", options.listen))
         };
-        let listener = TcpListener::bind(options.listen).await.map_err(taken)?;
+        let listener = listen(options.listen).map_err(taken)?;
         let address = listener.local_addr().map_err(taken)?;
         let app = App::new(host.clone(), options.max_upload_bytes);
         Ok(Self { listener, address, router: router(app, options.pace), host, pace: options.pace })
@@ -112,4 +115,12 @@ impl Server {
             drop(place);
         });
     }
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Or a server that restarts would wait for the old one's connections to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }

@@ -2,7 +2,6 @@
 
 use axum::Json;
 use axum::body::{Body, HttpBody};
-use axum::extract::multipart::MultipartError;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, Multipart, Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
@@ -72,9 +71,10 @@ pub(crate) async fn upload(
     let now = prefers_async(request.headers());
     refuse_early(&app, request.body())?;
     let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let (mut manifest, component) = match kind.split(';').next().map(str::trim) {
-        Some("application/wasm") => (Manifest::default(), stage(&app, request.into_body().into_data_stream()).await?),
-        Some("multipart/form-data") => parts(&app, request).await?,
+    let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let (mut manifest, component) = match kind.as_str() {
+        "application/wasm" => (Manifest::default(), stage(&app, request.into_body().into_data_stream()).await?),
+        "multipart/form-data" => parts(&app, request).await?,
         _ => {
             let detail = "send application/wasm, or multipart/form-data with `manifest` and `component`";
             return Err(Error::new(Code::UnsupportedMediaType, detail).into());
@@ -102,11 +102,11 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
     let form = Multipart::from_request(request, &()).await;
     let mut form = form.map_err(|error| Error::new(Code::Malformed, error.body_text()))?;
     let (mut manifest, mut component) = (None, None);
-    while let Some(mut part) = form.next_field().await.map_err(|error| unreadable(&error))? {
+    while let Some(mut part) = form.next_field().await.map_err(|error| read::broken_off(&error))? {
         match part.name() {
             Some("manifest") if manifest.is_none() => {
                 let mut text = Vec::new();
-                while let Some(chunk) = part.chunk().await.map_err(|error| unreadable(&error))? {
+                while let Some(chunk) = part.chunk().await.map_err(|error| read::broken_off(&error))? {
                     text.extend_from_slice(&chunk);
                     if text.len() > read::SMALL_BODY {
                         let detail = format!("the manifest has more than {} bytes", read::SMALL_BODY);
@@ -125,14 +125,6 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
     }
     let component = component.ok_or_else(|| Error::new(Code::Malformed, "the part `component` is missing"))?;
     Ok((manifest.unwrap_or_default(), component))
-}
-
-/// Why a form cannot be read on.
-fn unreadable(error: &MultipartError) -> Error {
-    match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Error::new(Code::TooLarge, "the form is larger than an upload may be"),
-        _ => read::broken_off(error),
-    }
 }
 
 /// Registers a skill by its manifest alone
