@@ -43,10 +43,13 @@ pub struct Manifest {
     /// Where it came from.
     pub source_provider: Option<String>,
     /// What it asks to touch.
+    #[serde(deserialize_with = "crate::model::object")]
     pub grants: Grants,
     /// What it may use up.
+    #[serde(deserialize_with = "crate::model::object")]
     pub limits: LimitsPatch,
     /// When it is tried again.
+    #[serde(deserialize_with = "crate::model::object")]
     pub retry: Retry,
     /// Whether running it twice is as good as once.
     pub idempotent: bool,

@@ -45,7 +45,7 @@ pub(super) struct RunBody {
     /// How to wait for the end: this version knows `sync`.
     mode: Option<String>,
     /// Limits to tighten, or to loosen up to the ceilings.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::model::object")]
     #[schema(value_type = shapes::LimitsPatch)]
     limits: LimitsPatch,
     /// The same as `limits.timeoutMs`.

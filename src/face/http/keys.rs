@@ -40,7 +40,7 @@ pub(super) struct CreateBody {
     #[schema(value_type = Option<Vec<String>>)]
     skills: Option<Vec<SkillName>>,
     /// The most it may grant and use; an admin key has no ceilings.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::model::object")]
     #[schema(value_type = shapes::Ceilings)]
     ceilings: Ceilings,
 }

@@ -4,6 +4,7 @@ mod auth;
 mod connections;
 mod drain;
 mod executions;
+mod form;
 mod headers;
 mod health;
 mod keys;

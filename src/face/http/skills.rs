@@ -7,6 +7,7 @@ use axum::extract::{FromRequest, Multipart, Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
@@ -16,6 +17,7 @@ use crate::registry::{Manifest, Registered, StagedComponent};
 
 use super::App;
 use super::auth::Authed;
+use super::form::Progress;
 use super::problem::Problem;
 use super::read::{self, Segment};
 use super::staging::stage;
@@ -99,14 +101,17 @@ fn refuse_early(app: &App, body: &Body) -> Result<(), Error> {
 
 /// The two parts of a multipart upload, in any order.
 async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedComponent), Error> {
-    let form = Multipart::from_request(request, &()).await;
+    let progress = Progress::default();
+    let form = Multipart::from_request(request.map(|body| progress.watch(body)), &()).await;
     let mut form = form.map_err(|error| Error::new(Code::Malformed, error.body_text()))?;
     let (mut manifest, mut component) = (None, None);
     while let Some(mut part) = form.next_field().await.map_err(|error| read::broken_off(&error))? {
+        progress.made();
         match part.name() {
             Some("manifest") if manifest.is_none() => {
                 let mut text = Vec::new();
                 while let Some(chunk) = part.chunk().await.map_err(|error| read::broken_off(&error))? {
+                    progress.made();
                     text.extend_from_slice(&chunk);
                     if text.len() > read::SMALL_BODY {
                         let detail = format!("the manifest has more than {} bytes", read::SMALL_BODY);
@@ -115,7 +120,9 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
                 }
                 manifest = Some(Manifest::parse(read::text(&text)?)?);
             }
-            Some("component") if component.is_none() => component = Some(stage(app, part).await?),
+            Some("component") if component.is_none() => {
+                component = Some(stage(app, part.inspect(|_| progress.made())).await?);
+            }
             other => {
                 let name = crate::model::plain(other.unwrap_or(""), 80);
                 let detail = format!("unexpected part {name:?}; send `manifest` and `component` once each");
