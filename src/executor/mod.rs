@@ -2,6 +2,7 @@
 
 mod admission;
 mod close;
+mod log;
 mod outlive;
 
 use std::sync::Arc;
@@ -136,6 +137,7 @@ impl Executor {
         self.telemetry.executions.ended(&execution, admitted.caller.door);
         let execution = Arc::new(execution);
         close::close(&self.store, &execution).await?;
+        log::ended(&execution);
         Ok(Arc::unwrap_or_clone(execution))
     }
 

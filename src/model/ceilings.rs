@@ -74,12 +74,16 @@ pub struct Ceilings {
     /// Whether its skills may keep their instances between calls.
     pub reuse: bool,
     /// The largest limits; what is not given is the host's default.
+    #[serde(deserialize_with = "super::object")]
     pub limits: LimitsPatch,
     /// How often.
+    #[serde(deserialize_with = "super::object")]
     pub rates: Rates,
     /// How much in a day.
+    #[serde(deserialize_with = "super::object")]
     pub budgets: Budgets,
     /// How much may lie here.
+    #[serde(deserialize_with = "super::object")]
     pub storage: StorageCeilings,
 }
 

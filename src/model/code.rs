@@ -59,6 +59,7 @@ codes! {
     ImageNotAllowed "image_not_allowed" 403 false "403" "403" 3 "The container image is not on the allow-list.";
     NotFound "not_found" 404 false "-32602" "-32001" 4 "It does not exist, or this key may not see it.";
     MethodNotAllowed "method_not_allowed" 405 false "-32601" "-32601" 6 "The path exists, the method does not.";
+    RequestTimeout "request_timeout" 408 true "408" "408" 7 "The request did not come whole in time; the connection is closed.";
     Conflict "conflict" 409 false "isError" "failed" 5 "It exists already and is different.";
     DigestMismatch "digest_mismatch" 409 false "isError" "failed" 5 "The skill's digest is not the one that was asked for.";
     SkillDisabled "skill_disabled" 409 false "isError" "failed" 5 "The skill is disabled (`enabled` is false or `mode` is off).";
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn what_can_be_retried_says_so_with_its_status() {
         for row in Code::ALL.iter().map(|code| code.row()) {
-            assert_eq!(row.retry && row.http != 200, matches!(row.http, 429 | 503 | 507), "{}", row.name);
+            assert_eq!(row.retry && row.http != 200, matches!(row.http, 408 | 429 | 503 | 507), "{}", row.name);
         }
     }
 }

@@ -28,7 +28,7 @@ pub use self::execution::{
 };
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
 pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
-pub use self::json::{MAX_JSON_DEPTH, StrictJson};
+pub use self::json::{MAX_JSON_DEPTH, StrictJson, object};
 pub use self::key::{Key, Scope};
 pub use self::limits::{Fuel, Limits, LimitsPatch};
 pub use self::redact::{REDACTED, redacted_copy};

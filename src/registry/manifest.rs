@@ -15,6 +15,11 @@ use super::schema;
 /// Longest description, in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;
 
+/// Longest version and longest source, in bytes.
+const MAX_WORD: usize = 128;
+/// Most labels of one skill.
+pub(crate) const MAX_TAGS: usize = 64;
+
 /// A manifest as it is written (SPEC §3), with the other names that are understood.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -39,10 +44,13 @@ pub struct Manifest {
     /// Where it came from.
     pub source_provider: Option<String>,
     /// What it asks to touch.
+    #[serde(deserialize_with = "crate::model::object")]
     pub grants: Grants,
     /// What it may use up.
+    #[serde(deserialize_with = "crate::model::object")]
     pub limits: LimitsPatch,
     /// When it is tried again.
+    #[serde(deserialize_with = "crate::model::object")]
     pub retry: Retry,
     /// Whether running it twice is as good as once.
     pub idempotent: bool,
@@ -111,6 +119,9 @@ impl Manifest {
     /// `malformed` if it is not JSON of the right shape, naming the field.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let strict = crate::model::StrictJson::parse(text)?;
+        if !strict.value().is_object() {
+            return Err(Error::new(Code::Malformed, "the manifest must be a JSON object"));
+        }
         serde_json::from_str(strict.text())
             .map_err(|error| Error::new(Code::Malformed, format!("the manifest cannot be read: {error}")))
     }
@@ -140,6 +151,7 @@ impl Manifest {
         let name: SkillName = required(self.name.as_deref(), "/name")?;
         require_free(&name)?;
         let version = self.version.as_deref().ok_or_else(|| missing("/version"))?;
+        self.require_short(version)?;
         let version = Version::parse(version).map_err(|error| {
             Error::at(Code::InvalidManifest, "/version", format!("not a SemVer 2.0 version: {error}"))
         })?;
@@ -159,6 +171,20 @@ impl Manifest {
         let digest = self.digest((&name, &version), &description, &schema, asked);
         let limits = asked.over(Limits::DEFAULT).intersect(ceiling);
         Ok(Checked { name, version, description, schema, limits, digest })
+    }
+
+    /// Refuses what is longer than anybody reads; each listing repeats it.
+    fn require_short(&self, version: &str) -> Result<(), Error> {
+        let source = self.source_provider.as_deref().unwrap_or_default();
+        for (place, text) in [("/version", version), ("/sourceProvider", source)] {
+            if text.len() > MAX_WORD {
+                return Err(Error::at(Code::InvalidManifest, place, format!("has more than {MAX_WORD} bytes")));
+            }
+        }
+        if self.tags.len() > MAX_TAGS {
+            return Err(Error::at(Code::InvalidManifest, "/tags", format!("has more than {MAX_TAGS} labels")));
+        }
+        Ok(())
     }
 
     /// SHA-256 of what may never change in a version.

@@ -233,11 +233,11 @@ impl Registry {
         }
     }
 
-    /// Sets whether a skill may run.
+    /// Changes what may change in a skill.
     ///
     /// # Errors
     ///
-    /// `not_found` or `forbidden` if it is not this caller's; and as the store gives them.
+    /// `invalid_manifest` for too many labels; `not_found` or `forbidden` if it is not this caller's; and as the store gives them.
     pub async fn change(
         &self,
         caller: &Caller,
@@ -248,6 +248,10 @@ impl Registry {
         require_own(&caller.key, &found.skill.owner)?;
         let mut skill = found.skill.clone();
         change(&mut skill);
+        if skill.tags.len() > manifest::MAX_TAGS {
+            let detail = format!("has more than {} labels", manifest::MAX_TAGS);
+            return Err(Error::at(Code::InvalidManifest, "/tags", detail));
+        }
         skill.updated_at = self.clock.now_ms();
         self.replace(skill).await
     }

@@ -181,10 +181,23 @@ impl Registry {
             });
             moved.await.map_err(Error::internal)?.map_err(Error::internal)?;
         }
-        let existing = self.store.insert_skill(skill.clone(), record).await?;
-        match existing {
-            None => Ok(Registered::Created(self.add(skill))),
-            Some(existing) => self.meet(skill, existing, record).await,
+        let kept = match self.store.insert_skill(skill.clone(), record).await {
+            Ok(None) => Ok(Registered::Created(self.add(skill))),
+            Ok(Some(existing)) => self.meet(skill, existing, record).await,
+            Err(error) => Err(error),
+        };
+        if kept.is_err() && file.is_some() {
+            self.remove_if_orphan(record.digest).await;
+        }
+        kept
+    }
+
+    /// Removes a component's file that no row came to know. Called with `files` held. The code
+    /// stays: another upload of the same bytes may have been told just now that it is there.
+    async fn remove_if_orphan(&self, digest: Digest) {
+        // Where the store cannot say, the next start finds out.
+        if self.store.components().await.is_ok_and(|known| !known.contains(&digest)) {
+            let _ = tokio::fs::remove_file(self.blob(digest)).await;
         }
     }
 

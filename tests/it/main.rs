@@ -28,3 +28,20 @@ mod retention;
 
 /// The command line, as a process.
 mod cli;
+/// The OpenAPI document against the server it describes.
+mod openapi;
+
+/// Problems, the pages about them, and what every reply carries.
+mod problems;
+
+/// What the log says, and what never stands in it.
+mod log_lines;
+
+/// Clients that take their time.
+mod slow_clients;
+
+/// Hostile requests: bombs, floods, lies about length, and what is not text.
+mod hostile_http;
+
+/// More connections than there is room for.
+mod connections;

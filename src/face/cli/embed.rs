@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Secret, Settings};
 use crate::executor::AdmissionSettings;
-use crate::face::http::{HttpOptions, Server, Tls};
+use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, is_locked};
 use crate::model::{Digest, Error};
@@ -80,6 +80,7 @@ impl Embedded {
             tls: tls.clone(),
             metrics_listen: settings.metrics_listen,
             max_upload_bytes: settings.upload_max_bytes,
+            pace: Pace::default(),
         };
         let server = Server::bind(host, options).await.map_err(|error| {
             Failure::from(error).hint("another program listens there; choose a port with --listen, 0 for a free one")

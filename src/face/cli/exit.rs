@@ -34,7 +34,7 @@ Exit codes:
   4   not found
   5   conflict
   6   invalid (400, 413, 415, 422)
-  7   busy or full, try again (429, 503, 507)
+  7   busy or full, try again (408, 429, 503, 507)
   8   server not reached
   9   data directory locked
   70  internal error
@@ -69,8 +69,8 @@ impl Exit {
             401 | 403 => Self::NotAllowed,
             404 => Self::NotFound,
             409 => Self::Conflict,
-            400..=499 if status != 429 => Self::Invalid,
-            429 | 503 | 507 => Self::Busy,
+            400..=499 if !matches!(status, 408 | 429) => Self::Invalid,
+            408 | 429 | 503 | 507 => Self::Busy,
             502 | 504 => Self::Unreachable,
             _ => Self::Internal,
         }

@@ -40,6 +40,9 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     let admin_key = context.environment.admin_key()?;
     let output = context.output;
     logging::start(settings.log_format, &settings.log_level, output.has_terminal());
+    if let Err(error) = crate::face::http::raise_descriptor_limit() {
+        tracing::warn!("The limit on open files could not be raised, so fewer connections are taken: {error}");
+    }
     let mut signals = Signals::new()?;
     let mut hangups = Hangups::new(settings.tls_cert.is_some())?;
     let mut host = tokio::select! {

@@ -21,9 +21,14 @@ impl FromRequestParts<App> for Authed {
             let (scheme, secret) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
         });
-        let missing = || Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid");
-        let found = secret.ok_or_else(missing).and_then(|secret| app.host.access.authenticate(secret, Door::Http));
-        let counted = found.inspect_err(|_| app.host.telemetry.http.unauthenticated(Door::Http.as_str()));
-        Ok(Self(counted?))
+        let found = match secret {
+            Some(secret) => app.host.access.authenticate(secret, Door::Http),
+            None => Err(Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid")),
+        };
+        let why = if secret.is_some() { "the key is unknown or no longer valid" } else { "no bearer key was sent" };
+        Ok(Self(found.inspect_err(|_| {
+            app.host.telemetry.http.unauthenticated(Door::Http.as_str());
+            app.refusals.note(parts, why);
+        })?))
     }
 }

@@ -9,30 +9,48 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
+use axum::http::header::EXPECT;
 use axum::middleware::Next;
 use axum::response::Response;
-use futures_util::{Stream, StreamExt};
-use http_body::Body as _;
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
 use parking_lot::Mutex;
 
 /// Bodies up to this many bytes came with the head of the request, or right behind it.
 const SMALL: u64 = 8 << 10;
 /// Most bytes that are read for nothing.
-const MOST: usize = 8 << 20;
+const MOST: usize = 24 << 20;
 /// Longest time spent on it.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// A body that two can hold: the handler, and whoever reads what it left.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<BodyDataStream>>);
+struct Shared(Arc<Mutex<Inner>>);
 
-impl Stream for Shared {
-    type Item = Result<Bytes, axum::Error>;
+struct Inner {
+    body: Body,
+    /// Whether anybody has asked for any of it.
+    is_wanted: bool,
+}
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.lock().poll_next_unpin(cx)
+impl HttpBody for Shared {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let mut inner = self.0.lock();
+        inner.is_wanted = true;
+        Pin::new(&mut inner.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.lock().body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.lock().body.size_hint()
     }
 }
 
@@ -42,13 +60,17 @@ pub(super) async fn drain_refused(request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let (parts, body) = request.into_parts();
-    let mut rest = Shared(Arc::new(Mutex::new(body.into_data_stream())));
-    let response = next.run(Request::from_parts(parts, Body::from_stream(rest.clone()))).await;
-    if response.status().is_client_error() || response.status().is_server_error() {
+    // Such a client sends nothing before it is told to, which reading does.
+    let waits = parts.headers.get(EXPECT).is_some();
+    let mut rest = Shared(Arc::new(Mutex::new(Inner { body, is_wanted: false })));
+    let response = next.run(Request::from_parts(parts, Body::new(rest.clone()))).await;
+    let is_refusal = response.status().is_client_error() || response.status().is_server_error();
+    let is_coming = !waits || rest.0.lock().is_wanted;
+    if is_refusal && is_coming {
         let read = async {
             let mut bytes = 0;
-            while let Some(Ok(chunk)) = rest.next().await {
-                bytes += chunk.len();
+            while let Some(Ok(frame)) = rest.frame().await {
+                bytes += frame.data_ref().map_or(0, Bytes::len);
                 if bytes > MOST {
                     break;
                 }

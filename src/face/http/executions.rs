@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::model::{
     Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, FieldError, LimitsPatch, OwnerId, SandboxFields, Scope,
@@ -20,28 +21,47 @@ use crate::store::ExecutionFilter;
 use super::App;
 use super::auth::Authed;
 use super::problem::Problem;
-use super::wire;
+use super::read::{self, Segment};
+use super::{shapes, wire};
 
+/// Room for what stands around the arguments in a request, in bytes.
+const ENVELOPE: u64 = 64 << 10;
 /// Executions on one page when nothing is said, and at most.
 const PAGE: u32 = 50;
 const MAX_PAGE: u32 = 500;
 
-/// The request, in our names and in those of OmniRoute.
-#[derive(Deserialize)]
+/// What to run. `skillName` and `skill` stand for `skillId`, `input` for `args`.
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RunBody {
+#[schema(as = ExecutionRequest)]
+pub(super) struct RunBody {
+    /// The skill: its id, `name`, or `name@version-or-range`.
     #[serde(alias = "skillName", alias = "skill")]
     skill_id: String,
+    /// What goes in; an empty object if nothing is said.
     #[serde(alias = "input")]
+    #[schema(value_type = serde_json::Value, required = false)]
     args: Option<Box<RawValue>>,
+    /// A word of the caller's that ties runs together; at most 256 bytes.
     session_id: Option<String>,
+    /// How to wait for the end: this version knows `sync`.
     mode: Option<String>,
-    #[serde(default)]
+    /// Limits to tighten, or to loosen up to the ceilings.
+    #[serde(default, deserialize_with = "crate::model::object")]
+    #[schema(value_type = shapes::LimitsPatch)]
     limits: LimitsPatch,
+    /// The same as `limits.timeoutMs`.
     timeout: Option<u64>,
+    /// How often to try again; none is all that this version does.
     max_retries: Option<u32>,
+    /// The same, and when.
+    #[schema(value_type = Option<Object>)]
     retry: Option<Retry>,
+    /// The digest that must run.
+    #[schema(schema_with = shapes::digest, required = false)]
     digest: Option<Digest>,
+    /// For whom; only the key's own owner.
+    #[schema(value_type = Option<String>)]
     api_key_id: Option<OwnerId>,
     cpu_limit: Option<u64>,
     memory_limit: Option<u64>,
@@ -101,13 +121,17 @@ impl RunBody {
     }
 }
 
-/// Runs a skill and waits for its end: `POST /api/skills/executions`.
-pub(crate) async fn create(
-    State(app): State<App>,
-    Authed(caller): Authed,
-    bytes: Result<Bytes, BytesRejection>,
-) -> Result<Response, Problem> {
-    let bytes = bytes?;
+/// Runs a skill and waits for its end
+///
+/// Needs the scope `skills:execute`. 200 means that it ran: `status` says how it went.
+#[utoipa::path(
+    post, path = "/api/skills/executions", tag = "executions", request_body = RunBody,
+    responses((status = 200, description = "The run, ended", body = wire::ExecutionBody)),
+)]
+pub(crate) async fn create(State(app): State<App>, Authed(caller): Authed, content: Body) -> Result<Response, Problem> {
+    let limit = caller.key.max_limits().args_bytes.saturating_add(ENVELOPE);
+    let bytes = read::bytes(content, usize::try_from(limit).unwrap_or(usize::MAX)).await?;
+    read::require_object(&bytes)?;
     let body: RunBody = serde_json::from_slice(&bytes)
         .map_err(|error| Error::new(Code::Malformed, format!("the body cannot be read: {error}")))?;
     let request = body.into_request(&caller)?;
@@ -115,11 +139,18 @@ pub(crate) async fn create(
     Ok(json(wire::execution(&execution)))
 }
 
-/// Shows one execution with its result: `GET /api/skills/executions/{id}`.
+/// Shows an execution with its result
+///
+/// Without the scope `executions:read` only what the key itself started.
+#[utoipa::path(
+    get, path = "/api/skills/executions/{id}", tag = "executions",
+    params(("id" = uuid::Uuid, Path, description = "Id of an execution")),
+    responses((status = 200, description = "The execution", body = wire::ExecutionBody)),
+)]
 pub(crate) async fn show(
     State(app): State<App>,
     Authed(caller): Authed,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Response, Problem> {
     let absent = || Error::not_found("execution");
     let id: ExecutionId = id.parse().map_err(|_| absent())?;
@@ -131,20 +162,38 @@ pub(crate) async fn show(
 }
 
 /// What to list.
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
+    /// Runs of this skill, by `name` or `name@version`.
     skill: Option<String>,
+    /// Runs that stand so.
+    #[param(schema_with = shapes::status, required = false)]
     status: Option<String>,
+    /// Runs of this owner; admin keys only.
+    #[param(value_type = Option<String>)]
     owner: Option<OwnerId>,
+    /// Runs of this session.
     #[serde(alias = "sessionId")]
     session: Option<String>,
+    /// Runs from this time on.
+    #[param(value_type = Option<String>, format = DateTime)]
     since: Option<jiff::Timestamp>,
+    /// `nextCursor` of the page before.
     cursor: Option<String>,
+    /// How many on a page: 1 to 500, 50 if nothing is said.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
 }
 
-/// Lists executions, newest first: `GET /api/skills/executions`.
+/// Lists executions, newest first
+///
+/// Without the scope `executions:read` only what the key itself started.
+#[utoipa::path(
+    get, path = "/api/skills/executions", tag = "executions", params(ListQuery),
+    responses((status = 200, description = "A page of executions", body = shapes::ExecutionPage)),
+)]
 pub(crate) async fn list(
     State(app): State<App>,
     Authed(caller): Authed,

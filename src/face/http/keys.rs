@@ -1,56 +1,73 @@
 //! `/api/keys`: administration of keys.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, State};
+use axum::body::Body;
+use axum::extract::State;
 use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::access::NewKey;
-use crate::model::{Ceilings, Code, Error, KeyId, OwnerId, Scope, SkillName, StrictJson};
+use crate::model::{Ceilings, Code, Error, KeyId, OwnerId, Scope, SkillName};
 
 use super::App;
 use super::auth::Authed;
 use super::problem::Problem;
-use super::wire;
+use super::read::{self, Segment};
+use super::{shapes, wire};
 
-#[derive(Deserialize)]
+/// What a new key is to be.
+#[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct CreateBody {
+#[schema(as = KeyRequest)]
+pub(super) struct CreateBody {
+    /// What people call it; 1 to 100 characters.
+    #[schema(min_length = 1, max_length = 100)]
     name: String,
+    /// The namespace it acts in; its own id if none is given.
+    #[schema(value_type = Option<String>)]
     owner: Option<OwnerId>,
+    /// What it may be used for; to upload, run and look if nothing is said.
     #[serde(default)]
+    #[schema(schema_with = shapes::scopes, required = false)]
     scopes: Vec<Scope>,
+    /// When it ends.
+    #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
+    /// The only skills it may see and run; all if none are given.
+    #[schema(value_type = Option<Vec<String>>)]
     skills: Option<Vec<SkillName>>,
-    #[serde(default)]
+    /// The most it may grant and use; an admin key has no ceilings.
+    #[serde(default, deserialize_with = "crate::model::object")]
+    #[schema(value_type = shapes::Ceilings)]
     ceilings: Ceilings,
 }
 
-#[derive(Default, Deserialize)]
+/// How a key gets a new secret.
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct RotateBody {
+#[schema(as = RotateRequest)]
+pub(super) struct RotateBody {
+    /// How long the old secret still works.
     grace_seconds: u32,
 }
 
-/// Reads a strict JSON body into a type.
-pub(super) fn body<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Error::new(Code::Malformed, "the body is not UTF-8"))?;
-    let strict = StrictJson::parse(text)?;
-    serde_json::from_str(strict.text()).map_err(|error| Error::new(Code::Malformed, format!("cannot be read: {error}")))
-}
-
-/// Makes a key: `POST /api/keys`. The secret is in the answer, and nowhere else.
+/// Makes a key
+///
+/// The secret is in the answer, and nowhere else. Needs the scope `admin`.
+#[utoipa::path(
+    post, path = "/api/keys", tag = "keys", request_body = CreateBody,
+    responses((status = 201, description = "The key, with its secret", body = wire::KeyBody)),
+)]
 pub(crate) async fn create(
     State(app): State<App>,
     Authed(caller): Authed,
-    bytes: Result<Bytes, BytesRejection>,
+    content: Body,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
     caller.key.require(Scope::Admin)?;
-    let new: CreateBody = body(&bytes?)?;
+    let new: CreateBody = read::json(content).await?;
     if new.name.is_empty() || new.name.chars().count() > 100 {
         return Err(Error::at(Code::Malformed, "/name", "must have 1 to 100 characters").into());
     }
@@ -63,54 +80,75 @@ pub(crate) async fn create(
         ceilings: new.ceilings,
     };
     let (key, secret) = app.host.access.create(new).await?;
-    let mut answer = wire::key(&key);
-    answer["secret"] = Value::from(secret);
-    Ok((StatusCode::CREATED, Json(answer)))
+    Ok((StatusCode::CREATED, Json(wire::key(&key, Some(&secret)))))
 }
 
-/// Lists keys: `GET /api/keys`.
+/// Lists keys
+///
+/// Needs the scope `admin`.
+#[utoipa::path(
+    get, path = "/api/keys", tag = "keys",
+    responses((status = 200, description = "All keys, oldest first", body = shapes::KeyPage)),
+)]
 pub(crate) async fn list(State(app): State<App>, Authed(caller): Authed) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::Admin)?;
-    let keys: Vec<_> = app.host.access.list().iter().map(|key| wire::key(key)).collect();
+    let keys: Vec<_> = app.host.access.list().iter().map(|key| wire::key(key, None)).collect();
     Ok(Json(json!({ "total": keys.len(), "keys": keys, "nextCursor": null })))
 }
 
-/// Shows a key: `GET /api/keys/{id}`.
+/// Shows a key
+///
+/// Needs the scope `admin`.
+#[utoipa::path(
+    get, path = "/api/keys/{id}", tag = "keys", params(("id" = String, Path, description = "Id of a key")),
+    responses((status = 200, description = "The key", body = wire::KeyBody)),
+)]
 pub(crate) async fn show(
     State(app): State<App>,
     Authed(caller): Authed,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::Admin)?;
     let key = app.host.access.get(&key_id(&id)?)?;
-    Ok(Json(wire::key(&key)))
+    Ok(Json(wire::key(&key, None)))
 }
 
-/// Ends a key: `DELETE /api/keys/{id}`.
+/// Ends a key
+///
+/// From the next request on. Needs the scope `admin`.
+#[utoipa::path(
+    delete, path = "/api/keys/{id}", tag = "keys", params(("id" = String, Path, description = "Id of a key")),
+    responses((status = 204, description = "It is revoked")),
+)]
 pub(crate) async fn revoke(
     State(app): State<App>,
     Authed(caller): Authed,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<StatusCode, Problem> {
     caller.key.require(Scope::Admin)?;
     app.host.access.revoke(&key_id(&id)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Gives a key a new secret: `POST /api/keys/{id}/rotate`.
+/// Gives a key a new secret
+///
+/// The old one works for `graceSeconds` more. Needs the scope `admin`.
+#[utoipa::path(
+    post, path = "/api/keys/{id}/rotate", tag = "keys",
+    params(("id" = String, Path, description = "Id of a key")), request_body = Option<RotateBody>,
+    responses((status = 200, description = "The key, with its new secret", body = wire::KeyBody)),
+)]
 pub(crate) async fn rotate(
     State(app): State<App>,
     Authed(caller): Authed,
-    Path(id): Path<String>,
-    bytes: Result<Bytes, BytesRejection>,
+    Segment(id): Segment,
+    content: Body,
 ) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::Admin)?;
-    let bytes = bytes?;
-    let asked: RotateBody = if bytes.is_empty() { RotateBody::default() } else { body(&bytes)? };
+    let bytes = read::bytes(content, read::SMALL_BODY).await?;
+    let asked: RotateBody = if bytes.is_empty() { RotateBody::default() } else { read::parse(&bytes)? };
     let (key, secret) = app.host.access.rotate(&key_id(&id)?, asked.grace_seconds).await?;
-    let mut answer = wire::key(&key);
-    answer["secret"] = Value::from(secret);
-    Ok(Json(answer))
+    Ok(Json(wire::key(&key, Some(&secret))))
 }
 
 fn key_id(text: &str) -> Result<KeyId, Error> {

@@ -14,7 +14,13 @@ use super::App;
 use super::auth::Authed;
 use super::problem::Problem;
 
-/// Shows what was counted: `GET /metrics`, for admin keys.
+/// Shows what was counted, as OpenMetrics
+///
+/// Needs an admin key, except on the listener of `metrics.listen`.
+#[utoipa::path(
+    get, path = "/metrics", tag = "host",
+    responses((status = 200, description = "The metrics", body = String, content_type = "application/openmetrics-text")),
+)]
 pub(crate) async fn show(State(app): State<App>, Authed(caller): Authed) -> Result<Response, Problem> {
     caller.key.require(Scope::Admin)?;
     Ok(text(&app).await?)

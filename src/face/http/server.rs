@@ -5,24 +5,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 
 use crate::host::Host;
 use crate::model::{Code, Error};
 
+use super::connections::{Connections, Place};
+use super::opening::Opening;
+use super::refusals::Peer;
 use super::tls::Tls;
-use super::{App, metrics_router, router};
+use super::{App, Pace, metrics_router, router};
 
-/// How long a client may take over the head of a request, and how long an idle connection stays.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a client may take over the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that wait to be accepted. A client beyond that tries again only after a second.
+const BACKLOG: u32 = 4096;
 
 /// Where and what to serve.
 #[derive(Clone, Debug)]
@@ -35,6 +41,8 @@ pub struct HttpOptions {
     pub metrics_listen: Option<SocketAddr>,
     /// Largest component that may be uploaded, in bytes.
     pub max_upload_bytes: u64,
+    /// How slow a client may be.
+    pub pace: Pace,
 }
 
 /// A host's HTTP server, bound and not yet serving.
@@ -49,15 +57,23 @@ struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     router: Router,
+    pace: Pace,
     tls: Option<Arc<Tls>>,
 }
 
-/// The connections of a server.
-#[derive(Default)]
-struct Connections {
+/// The connections of a server that are open.
+struct Open {
+    places: Connections,
     graceful: GracefulShutdown,
     /// Ends handshakes, which have nothing to finish.
     stopping: CancellationToken,
+}
+
+impl Open {
+    fn new() -> Self {
+        let places = Connections::for_this_process();
+        Self { places, graceful: GracefulShutdown::new(), stopping: CancellationToken::new() }
+    }
 }
 
 impl Server {
@@ -67,13 +83,14 @@ impl Server {
     ///
     /// `unavailable` if one is taken or not ours.
     pub async fn bind(host: Host, options: HttpOptions) -> Result<Self, Error> {
-        let app = App { host: host.clone(), max_upload_bytes: options.max_upload_bytes };
+        let pace = options.pace;
+        let app = App::new(host.clone(), options.max_upload_bytes);
         let metrics = match options.metrics_listen {
-            Some(address) => Some(Listener::bind(address, metrics_router(app.clone()), None).await?),
+            Some(address) => Some(Listener::bind(address, metrics_router(app.clone(), pace), pace)?),
             None => None,
         };
-        let api = Listener::bind(options.listen, router(app), options.tls).await?;
-        Ok(Self { api, metrics, host })
+        let api = Listener::bind(options.listen, router(app, pace), pace)?;
+        Ok(Self { api: Listener { tls: options.tls, ..api }, metrics, host })
     }
 
     /// The address the API is reached at.
@@ -88,20 +105,20 @@ impl Server {
 
     /// Serves until `stop`, then lets what is under way end for at most `drain`.
     pub async fn run(self, stop: impl Future<Output = ()> + Send, drain: Duration) {
-        let connections = Connections::default();
+        let open = Open::new();
         let metrics = async {
             match &self.metrics {
-                Some(listener) => listener.serve(&connections).await,
+                Some(listener) => listener.serve(&open).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            () = self.api.serve(&connections) => {}
+            () = self.api.serve(&open) => {}
             () = metrics => {}
             () = stop => {}
         }
-        connections.stopping.cancel();
-        if tokio::time::timeout(drain, connections.graceful.shutdown()).await.is_err() {
+        open.stopping.cancel();
+        if tokio::time::timeout(drain, open.graceful.shutdown()).await.is_err() {
             tracing::warn!("Some requests did not end within {drain:?} and are cut off");
         }
         self.host.close().await;
@@ -109,12 +126,12 @@ impl Server {
 }
 
 impl Listener {
-    async fn bind(listen: SocketAddr, router: Router, tls: Option<Arc<Tls>>) -> Result<Self, Error> {
+    fn bind(listen: SocketAddr, router: Router, pace: Pace) -> Result<Self, Error> {
         let taken =
             |error: std::io::Error| Error::new(Code::Unavailable, format!("cannot listen on {listen}: {error}"));
-        let socket = TcpListener::bind(listen).await.map_err(taken)?;
+        let socket = bound(listen).map_err(taken)?;
         let address = socket.local_addr().map_err(taken)?;
-        Ok(Self { socket, address, router, tls })
+        Ok(Self { socket, address, router, pace, tls: None })
     }
 
     fn url(&self) -> String {
@@ -123,10 +140,13 @@ impl Listener {
     }
 
     /// Takes connections, for ever. Nothing that a client does holds this loop up.
-    async fn serve(&self, connections: &Connections) {
+    async fn serve(&self, open: &Open) {
         loop {
             match self.socket.accept().await {
-                Ok((stream, _)) => self.start(stream, connections),
+                Ok((stream, peer)) => match open.places.enter() {
+                    Some(place) => self.start(stream, peer, place, open),
+                    None => open.places.refuse(&stream),
+                },
                 Err(error) => {
                     // Out of descriptors, most likely: give those in use time to end.
                     tracing::warn!("A connection could not be accepted: {error}");
@@ -136,22 +156,23 @@ impl Listener {
         }
     }
 
-    fn start(&self, stream: TcpStream, connections: &Connections) {
+    /// Serves one connection, in a task of its own.
+    fn start(&self, stream: TcpStream, peer: SocketAddr, place: Place, open: &Open) {
         // Small replies must not wait for a full packet.
         let _ = stream.set_nodelay(true);
-        let (router, watcher) = (self.router.clone(), connections.graceful.watcher());
+        let talk = Talk { router: self.router.clone(), peer, pace: self.pace, watcher: open.graceful.watcher(), place };
         let Some(tls) = self.tls.clone() else {
-            tokio::spawn(talk(stream, router, watcher));
+            tokio::spawn(talk.over(stream));
             return;
         };
-        let stopping = connections.stopping.clone();
+        let stopping = open.stopping.clone();
         tokio::spawn(async move {
             let accepted = tokio::select! {
                 accepted = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)) => accepted,
                 () = stopping.cancelled() => return,
             };
             match accepted {
-                Ok(Ok(stream)) => talk(stream, router, watcher).await,
+                Ok(Ok(stream)) => talk.over(stream).await,
                 Ok(Err(error)) => tracing::debug!("A TLS handshake failed: {error}"),
                 Err(_) => tracing::debug!("A TLS handshake took longer than {HANDSHAKE_TIMEOUT:?}"),
             }
@@ -159,14 +180,39 @@ impl Listener {
     }
 }
 
-/// Answers the requests of one connection.
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, router: Router, watcher: Watcher) {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(HEADER_TIMEOUT);
-    let service = TowerToHyperService::new(router);
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!("A connection ended: {error}");
+/// What answers on one connection.
+struct Talk {
+    router: Router,
+    peer: SocketAddr,
+    pace: Pace,
+    watcher: Watcher,
+    place: Place,
+}
+
+impl Talk {
+    /// Answers the requests that come in over `stream`.
+    async fn over(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let Self { router, peer, pace, watcher, place } = self;
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(pace.head);
+        builder.http2().timer(TokioTimer::new()).keep_alive_interval(pace.head).keep_alive_timeout(pace.head);
+        let router = router.map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer(peer));
+            request
+        });
+        let stream = TokioIo::new(Opening::new(stream, pace.head));
+        let connection = builder.serve_connection(stream, TowerToHyperService::new(router)).into_owned();
+        if let Err(error) = watcher.watch(connection).await {
+            tracing::debug!("A connection ended: {error}");
+        }
+        drop(place);
     }
+}
+
+fn bound(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // Or a server that restarts would wait for the old one's connections to be forgotten.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }

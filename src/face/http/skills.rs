@@ -1,41 +1,67 @@
 //! `/api/skills`: uploading, listing and changing skills.
 
 use axum::Json;
-use axum::body::{Body, Bytes};
-use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{FromRequest, Multipart, Path, Query, Request, State};
+use axum::body::{Body, HttpBody};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequest, Multipart, Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
 
 use crate::model::{Code, Error, Mode, OwnerId, Scope, SkillRef, SkillState, Tag};
 use crate::registry::{Manifest, Registered, StagedComponent};
 
 use super::App;
 use super::auth::Authed;
-use super::keys::body;
+use super::form::Progress;
 use super::problem::Problem;
+use super::read::{self, Segment};
 use super::staging::stage;
-use super::wire;
+use super::{shapes, wire};
 
-/// Largest manifest, in bytes.
-const MAX_MANIFEST: usize = 512 << 10;
+/// Room for what stands around the component in a multipart upload, in bytes.
+pub(super) const FORM: u64 = (read::SMALL_BODY as u64) + (64 << 10);
 /// Skills on one page.
 const MAX_PAGE: usize = 500;
 
-/// What a raw upload may say in its query.
-#[derive(Deserialize)]
+/// What an upload may say in its query. It goes before the manifest.
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct UploadQuery {
+    /// The skill's name.
     name: Option<String>,
+    /// Its version (SemVer 2.0).
     version: Option<String>,
+    /// What it does.
     description: Option<String>,
+    /// For whom it is registered; admin keys only.
+    #[param(value_type = Option<String>)]
     owner: Option<OwnerId>,
 }
 
-/// Takes a component: `POST /api/skills`.
+/// Uploads a component
+///
+/// As it is, with name and version in the query, or as a form together with its manifest.
+/// Needs the scope `skills:write`. Answers once the skill can run; after 5 s, or at once with
+/// `Prefer: respond-async`, it answers 202, and `Location` says where to look for `state`.
+#[utoipa::path(
+    post, path = "/api/skills", tag = "skills",
+    params(UploadQuery, ("prefer" = Option<String>, Header, description = "`respond-async` does not wait")),
+    request_body(content((shapes::Component = "application/wasm"), (shapes::UploadForm = "multipart/form-data"))),
+    responses(
+        (status = 201, description = "A new skill", body = wire::SkillBody,
+            headers(("location" = String, description = "Where the skill is"))),
+        (status = 202, description = "A new skill that is being compiled", body = wire::SkillBody,
+            headers(("location" = String, description = "Where the skill is"))),
+        (status = 200, description = "It was there already, the same", body = wire::SkillBody,
+            headers(("location" = String, description = "Where the skill is"))),
+    ),
+)]
 pub(crate) async fn upload(
     State(app): State<App>,
     Authed(caller): Authed,
@@ -45,10 +71,12 @@ pub(crate) async fn upload(
     caller.key.require(Scope::SkillsWrite)?;
     let Query(query) = query?;
     let now = prefers_async(request.headers());
+    refuse_early(&app, request.body())?;
     let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let (mut manifest, component) = match kind.split(';').next().map(str::trim) {
-        Some("application/wasm") => (Manifest::default(), stage(&app, request.into_body().into_data_stream()).await?),
-        Some("multipart/form-data") => parts(&app, request).await?,
+    let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let (mut manifest, component) = match kind.as_str() {
+        "application/wasm" => (Manifest::default(), stage(&app, request.into_body().into_data_stream()).await?),
+        "multipart/form-data" => parts(&app, request).await?,
         _ => {
             let detail = "send application/wasm, or multipart/form-data with `manifest` and `component`";
             return Err(Error::new(Code::UnsupportedMediaType, detail).into());
@@ -62,36 +90,43 @@ pub(crate) async fn upload(
     Ok(registered_response(&registered))
 }
 
+/// Refuses what is announced as too large before any of it is sent.
+fn refuse_early(app: &App, body: &Body) -> Result<(), Error> {
+    if body.size_hint().lower() <= app.max_upload_bytes + FORM {
+        return Ok(());
+    }
+    let detail = format!("a component has at most {} bytes here (setting upload.max_bytes)", app.max_upload_bytes);
+    Err(Error::new(Code::TooLarge, detail))
+}
+
 /// The two parts of a multipart upload, in any order.
 async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedComponent), Error> {
-    let bad =
-        |error: &dyn std::fmt::Display| Error::new(Code::Malformed, format!("not readable as multipart: {error}"));
-    let mut form = Multipart::from_request(request.map(Body::new), &()).await.map_err(|error| bad(&error))?;
+    let progress = Progress::default();
+    let form = Multipart::from_request(request.map(|body| progress.watch(body)), &()).await;
+    let mut form = form.map_err(|error| Error::new(Code::Malformed, error.body_text()))?;
     let (mut manifest, mut component) = (None, None);
-    while let Some(mut part) = form.next_field().await.map_err(|error| bad(&error))? {
+    while let Some(mut part) = form.next_field().await.map_err(|error| read::broken_off(&error))? {
+        progress.made();
         match part.name() {
             Some("manifest") if manifest.is_none() => {
                 let mut text = Vec::new();
-                while let Some(chunk) = part.chunk().await.map_err(|error| bad(&error))? {
+                while let Some(chunk) = part.chunk().await.map_err(|error| read::broken_off(&error))? {
+                    progress.made();
                     text.extend_from_slice(&chunk);
-                    if text.len() > MAX_MANIFEST {
-                        return Err(Error::new(
-                            Code::TooLarge,
-                            format!("the manifest has more than {MAX_MANIFEST} bytes"),
-                        ));
+                    if text.len() > read::SMALL_BODY {
+                        let detail = format!("the manifest has more than {} bytes", read::SMALL_BODY);
+                        return Err(Error::new(Code::TooLarge, detail));
                     }
                 }
-                let text =
-                    String::from_utf8(text).map_err(|_| Error::new(Code::Malformed, "the manifest is not UTF-8"))?;
-                manifest = Some(Manifest::parse(&text)?);
+                manifest = Some(Manifest::parse(read::text(&text)?)?);
             }
-            Some("component") if component.is_none() => component = Some(stage(app, part).await?),
+            Some("component") if component.is_none() => {
+                component = Some(stage(app, part.inspect(|_| progress.made())).await?);
+            }
             other => {
                 let name = crate::model::plain(other.unwrap_or(""), 80);
-                return Err(Error::new(
-                    Code::Malformed,
-                    format!("unexpected part {name:?}; send `manifest` and `component` once each"),
-                ));
+                let detail = format!("unexpected part {name:?}; send `manifest` and `component` once each");
+                return Err(Error::new(Code::Malformed, detail));
             }
         }
     }
@@ -99,15 +134,30 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
     Ok((manifest.unwrap_or_default(), component))
 }
 
-/// Registers by manifest alone: `POST /api/skills/skillssh`.
+/// Registers a skill by its manifest alone
+///
+/// Its handler is the digest of a component that this owner uploaded before. Needs the scope
+/// `skills:write`.
+#[utoipa::path(
+    post, path = "/api/skills/skillssh", tag = "skills", request_body = shapes::Manifest,
+    responses(
+        (status = 201, description = "A new skill", body = wire::SkillBody,
+            headers(("location" = String, description = "Where the skill is"))),
+        (status = 202, description = "A new skill that is being compiled", body = wire::SkillBody,
+            headers(("location" = String, description = "Where the skill is"))),
+        (status = 200, description = "It was there already, the same", body = wire::SkillBody,
+            headers(("location" = String, description = "Where the skill is"))),
+    ),
+)]
 pub(crate) async fn register(
     State(app): State<App>,
     Authed(caller): Authed,
-    bytes: Result<Bytes, BytesRejection>,
+    content: Body,
 ) -> Result<Response, Problem> {
-    let bytes = bytes?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| Error::new(Code::Malformed, "the body is not UTF-8"))?;
-    let registered = app.host.registry.register_manifest(&caller, Manifest::parse(text)?).await?;
+    caller.key.require(Scope::SkillsWrite)?;
+    let bytes = read::bytes(content, read::SMALL_BODY).await?;
+    let manifest = Manifest::parse(read::text(&bytes)?)?;
+    let registered = app.host.registry.register_manifest(&caller, manifest).await?;
     Ok(registered_response(&registered))
 }
 
@@ -127,19 +177,37 @@ fn registered_response(registered: &Registered) -> Response {
 }
 
 /// What to list.
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
+    /// Skills with this text in name or description, in any case.
     q: Option<String>,
+    /// Skills of this mode.
+    #[param(value_type = Option<shapes::Mode>)]
     mode: Option<Mode>,
+    /// Skills from this `sourceProvider`.
     source: Option<String>,
+    /// Skills with this label.
+    #[param(value_type = Option<String>)]
     tag: Option<Tag>,
+    /// Skills of this owner.
+    #[param(value_type = Option<String>)]
     owner: Option<OwnerId>,
+    /// `nextCursor` of the page before.
     cursor: Option<String>,
+    /// How many on a page: 1 to 500, 500 if nothing is said.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
 }
 
-/// Lists own and global skills: `GET /api/skills`.
+/// Lists own and global skills
+///
+/// Needs the scope `skills:read`.
+#[utoipa::path(
+    get, path = "/api/skills", tag = "skills", params(ListQuery),
+    responses((status = 200, description = "A page of skills", body = shapes::SkillPage)),
+)]
 pub(crate) async fn list(
     State(app): State<App>,
     Authed(caller): Authed,
@@ -170,34 +238,56 @@ pub(crate) async fn list(
     Ok(Json(json!({ "skills": skills, "nextCursor": next, "total": total })))
 }
 
-/// Shows one skill: `GET /api/skills/{ref}`.
+/// Shows a skill
+///
+/// Needs the scope `skills:read`.
+#[utoipa::path(
+    get, path = "/api/skills/{reference}", tag = "skills",
+    params(("reference" = String, Path, description = "Id, `name`, or `name@version-or-range`")),
+    responses((status = 200, description = "The skill", body = wire::SkillBody)),
+)]
 pub(crate) async fn show(
     State(app): State<App>,
     Authed(caller): Authed,
-    Path(reference): Path<String>,
+    Segment(reference): Segment,
 ) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::SkillsRead)?;
     let found = app.host.registry.resolve(&caller, &reference.parse::<SkillRef>()?)?;
     Ok(Json(wire::skill(&found.skill)))
 }
 
-#[derive(Deserialize)]
+/// What to change; what is not given stays.
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct ChangeBody {
+#[schema(as = SkillChange)]
+pub(super) struct ChangeBody {
+    /// Whether it may be run.
     enabled: Option<bool>,
+    /// Whether and how it is offered.
+    #[schema(value_type = Option<shapes::Mode>)]
     mode: Option<Mode>,
+    /// Its labels.
+    #[schema(value_type = Option<Vec<String>>)]
     tags: Option<Vec<Tag>>,
 }
 
-/// Changes what may change: `PATCH /api/skills/{ref}`.
+/// Changes what may change in a skill
+///
+/// Needs the scope `skills:write`.
+#[utoipa::path(
+    patch, path = "/api/skills/{reference}", tag = "skills",
+    params(("reference" = String, Path, description = "Id, `name`, or `name@version-or-range`")),
+    request_body = ChangeBody,
+    responses((status = 200, description = "The skill as it is now", body = wire::SkillBody)),
+)]
 pub(crate) async fn change(
     State(app): State<App>,
     Authed(caller): Authed,
-    Path(reference): Path<String>,
-    bytes: Result<Bytes, BytesRejection>,
+    Segment(reference): Segment,
+    content: Body,
 ) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::SkillsWrite)?;
-    let asked: ChangeBody = body(&bytes?)?;
+    let asked: ChangeBody = read::json(content).await?;
     let reference = reference.parse::<SkillRef>()?;
     let changed = app.host.registry.change(&caller, &reference, |skill| {
         skill.enabled = asked.enabled.unwrap_or(skill.enabled);
@@ -209,11 +299,18 @@ pub(crate) async fn change(
     Ok(Json(wire::skill(&changed.await?.skill)))
 }
 
-/// Deletes a version: `DELETE /api/skills/{ref}`.
+/// Deletes a version of a skill
+///
+/// Needs the scope `skills:write`.
+#[utoipa::path(
+    delete, path = "/api/skills/{reference}", tag = "skills",
+    params(("reference" = String, Path, description = "Id, or an exact `name@version`")),
+    responses((status = 204, description = "It is gone; its executions stay")),
+)]
 pub(crate) async fn delete(
     State(app): State<App>,
     Authed(caller): Authed,
-    Path(reference): Path<String>,
+    Segment(reference): Segment,
 ) -> Result<StatusCode, Problem> {
     caller.key.require(Scope::SkillsWrite)?;
     app.host.registry.delete(&caller, &reference.parse::<SkillRef>()?).await?;

@@ -9,14 +9,15 @@ use crate::files;
 use crate::model::{Code, Digest, Error};
 use crate::registry::StagedComponent;
 
-use super::App;
+use super::{App, read};
 
 /// Writes `body` to a temporary file and syncs it.
 ///
 /// # Errors
 ///
-/// `too_large` past the upload limit; `malformed` if the body breaks off; `storage_full`.
-pub(super) async fn stage<E: std::fmt::Display>(
+/// `too_large` past the upload limit; `malformed` if the body breaks off, `request_timeout` if
+/// it comes too slowly; `storage_full`.
+pub(super) async fn stage<E: std::error::Error + 'static>(
     app: &App,
     body: impl Stream<Item = Result<Bytes, E>>,
 ) -> Result<StagedComponent, Error> {
@@ -28,7 +29,7 @@ pub(super) async fn stage<E: std::fmt::Display>(
     let mut hash = Sha256::new();
     let mut body = std::pin::pin!(body);
     while let Some(chunk) = body.next().await {
-        let chunk = chunk.map_err(|error| Error::new(Code::Malformed, format!("the upload broke off: {error}")))?;
+        let chunk = chunk.map_err(|error| read::broken_off(&error))?;
         staged.bytes += chunk.len() as u64;
         if staged.bytes > app.max_upload_bytes {
             let detail =

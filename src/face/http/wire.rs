@@ -1,55 +1,200 @@
 //! Skills, executions and keys as they go over the wire (camelCase, times RFC 3339).
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::model::{
-    Clock, Denial, Digest, Execution, ExecutionId, Key, KeyId, OwnerId, RunError, Scope, Skill, Status, Usage,
+    Ceilings, Clock, Denial, Digest, Execution, ExecutionId, Function, Grants, Key, KeyId, Limits, Mode, OwnerId,
+    RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status, Tag, Usage,
 };
+
+use super::shapes;
+
+/// One version of a skill.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Skill)]
+pub(crate) struct SkillBody<'a> {
+    /// Its id.
+    #[schema(value_type = uuid::Uuid)]
+    id: SkillId,
+    /// Whose it is.
+    #[schema(value_type = String)]
+    owner: &'a OwnerId,
+    /// Its name, unique with owner and version.
+    #[schema(value_type = String)]
+    name: &'a SkillName,
+    /// Its version (SemVer 2.0).
+    #[schema(value_type = String)]
+    version: &'a semver::Version,
+    /// What it does.
+    description: &'a str,
+    /// SHA-256 of its component.
+    #[schema(schema_with = shapes::digest)]
+    digest: Digest,
+    /// How it is carried out.
+    handler: &'static str,
+    /// What goes in and out.
+    #[schema(value_type = shapes::Schemas)]
+    schema: &'a Schemas,
+    /// How far it is.
+    #[schema(value_type = shapes::SkillState)]
+    state: SkillState,
+    /// Why it is not ready.
+    #[schema(required = true)]
+    problem: Option<&'a str>,
+    /// Whether it may be run.
+    enabled: bool,
+    /// Whether and how it is offered.
+    #[schema(value_type = shapes::Mode)]
+    mode: Mode,
+    /// Its labels.
+    #[schema(value_type = Vec<String>)]
+    tags: &'a [Tag],
+    /// Other words for this version.
+    aliases: [String; 0],
+    /// Where it came from.
+    source_provider: &'a str,
+    /// Whether it is told to those without a key.
+    public: bool,
+    /// The key that registered it.
+    #[schema(value_type = String)]
+    registered_by: &'a KeyId,
+    /// What it asks to touch.
+    #[schema(value_type = shapes::Grants)]
+    grants: &'a Grants,
+    /// What it may use up, under the ceilings of the key that registered it.
+    #[schema(value_type = shapes::Limits)]
+    limits: Limits,
+    /// When it is tried again.
+    #[schema(value_type = shapes::Retry)]
+    retry: Retry,
+    /// Its callables.
+    #[schema(value_type = Vec<shapes::Function>)]
+    functions: &'a [Function],
+    /// What its component imports, as `namespace:package/interface@version`.
+    imports: &'a [String],
+    /// What its author should know.
+    warnings: &'a [String],
+    /// When it was registered.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// When it was last changed.
+    #[schema(format = DateTime)]
+    updated_at: String,
+}
+
+/// How often a skill is tried again.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Retry {
+    max_retries: u32,
+}
 
 /// A skill (API.md §4).
 pub(crate) fn skill(skill: &Skill) -> Value {
-    json!({
-        "id": skill.id, "owner": skill.owner, "name": skill.name, "version": skill.version,
-        "description": skill.description, "digest": skill.handler.digest(), "handler": "wasm",
-        "schema": skill.schema, "state": skill.state, "problem": skill.problem, "enabled": skill.enabled,
-        "mode": skill.mode, "tags": skill.tags, "aliases": [], "sourceProvider": skill.source_provider,
-        "public": false, "registeredBy": skill.registered_by, "grants": skill.grants, "limits": skill.limits,
-        "retry": { "maxRetries": 0 }, "functions": skill.functions, "imports": skill.imports,
-        "warnings": skill.warnings, "createdAt": Clock::rfc3339(skill.created_at),
-        "updatedAt": Clock::rfc3339(skill.updated_at),
-    })
+    let body = SkillBody {
+        id: skill.id,
+        owner: &skill.owner,
+        name: &skill.name,
+        version: &skill.version,
+        description: &skill.description,
+        digest: skill.handler.digest(),
+        handler: "wasm",
+        schema: &skill.schema,
+        state: skill.state,
+        problem: skill.problem.as_deref(),
+        enabled: skill.enabled,
+        mode: skill.mode,
+        tags: &skill.tags,
+        aliases: [],
+        source_provider: &skill.source_provider,
+        public: false,
+        registered_by: &skill.registered_by,
+        grants: &skill.grants,
+        limits: skill.limits,
+        retry: Retry { max_retries: 0 },
+        functions: &skill.functions,
+        imports: &skill.imports,
+        warnings: &skill.warnings,
+        created_at: Clock::rfc3339(skill.created_at),
+        updated_at: Clock::rfc3339(skill.updated_at),
+    };
+    serde_json::to_value(body).unwrap_or_default()
 }
 
-/// An execution as it goes out. The output is the guest's own text.
-#[derive(Serialize)]
+/// One run of a skill.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct ExecutionBody<'a> {
+#[schema(as = Execution)]
+pub(crate) struct ExecutionBody<'a> {
+    /// Its id.
+    #[schema(value_type = uuid::Uuid)]
     id: ExecutionId,
+    /// Whose it is.
+    #[schema(value_type = String)]
     owner: &'a OwnerId,
+    /// The skill as `name@version`.
     skill_id: &'a str,
+    /// The function that ran.
     function: &'a str,
+    /// SHA-256 of the component that ran.
+    #[schema(schema_with = shapes::digest)]
     digest: Digest,
+    /// Where it stands.
+    #[schema(schema_with = shapes::status)]
     status: Status,
+    /// What came out, as the guest wrote it; null also once it is no longer kept.
+    #[schema(value_type = Value)]
     output: Option<&'a RawValue>,
+    /// What it printed.
     stdout: &'a str,
+    /// What it printed to stderr.
     stderr: &'a str,
+    /// Whether stdout was cut at its limit.
     stdout_truncated: bool,
+    /// Whether stderr was cut at its limit.
     stderr_truncated: bool,
+    /// Exit code of a command; null where the skill is none.
+    #[schema(required = true)]
     exit_code: Option<i32>,
+    /// Whether the guest was stopped from outside.
     killed: bool,
+    /// Why it did not succeed.
+    #[schema(required = true, value_type = Option<shapes::RunError>)]
     error: Option<&'a RunError>,
+    /// What it was not given.
+    #[schema(value_type = Vec<shapes::Denial>)]
     denials: &'a [Denial],
+    /// How often it was tried.
     attempts: u32,
+    /// From the request to the end, in milliseconds.
+    #[schema(required = true)]
     duration_ms: Option<f64>,
+    /// What it used.
+    #[schema(value_type = shapes::Usage)]
     usage: Usage,
+    /// The execution that called it.
+    #[schema(required = true, value_type = Option<uuid::Uuid>)]
     parent_id: Option<ExecutionId>,
+    /// The caller's session.
+    #[schema(required = true)]
     session_id: Option<&'a str>,
+    /// The way the request came in.
     door: &'a str,
+    /// The key that asked.
+    #[schema(value_type = String)]
     key_id: &'a KeyId,
+    /// When the request came in.
+    #[schema(format = DateTime)]
     created_at: String,
+    /// When it started.
+    #[schema(required = true, format = DateTime)]
     started_at: Option<String>,
+    /// When it ended.
+    #[schema(required = true, format = DateTime)]
     finished_at: Option<String>,
     /// Only where output, stdout and stderr are no longer kept.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,13 +245,57 @@ pub(crate) fn execution(execution: &Execution) -> String {
     serde_json::to_string(&body).unwrap_or_default()
 }
 
-/// A key, without its secret.
-pub(crate) fn key(key: &Key) -> Value {
+/// A key.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Key)]
+pub(crate) struct KeyBody<'a> {
+    /// Its id.
+    #[schema(value_type = String)]
+    id: &'a KeyId,
+    /// The namespace it acts in.
+    #[schema(value_type = String)]
+    owner: &'a OwnerId,
+    /// What people call it.
+    name: &'a str,
+    /// What it may be used for.
+    #[schema(schema_with = shapes::scopes)]
+    scopes: &'a [Scope],
+    /// The only skills it may see and run; null for all.
+    #[schema(required = true, value_type = Option<Vec<String>>)]
+    skills: Option<&'a [SkillName]>,
+    /// The most it may grant and use.
+    #[schema(value_type = shapes::Ceilings)]
+    ceilings: &'a Ceilings,
+    /// When it was made.
+    #[schema(format = DateTime)]
+    created_at: String,
+    /// When it ends.
+    #[schema(required = true, format = DateTime)]
+    expires_at: Option<String>,
+    /// When it was revoked.
+    #[schema(required = true, format = DateTime)]
+    revoked_at: Option<String>,
+    /// The secret: in the answer to making or rotating a key, and nowhere else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    secret: Option<&'a str>,
+}
+
+/// A key; with its secret only where that was made just now.
+pub(crate) fn key(key: &Key, secret: Option<&str>) -> Value {
     let time = |ms: Option<i64>| ms.map(Clock::rfc3339);
-    let scopes: Vec<_> = key.scopes.iter().map(|scope: &Scope| scope.as_str()).collect();
-    json!({
-        "id": key.id, "owner": key.owner, "name": key.name, "scopes": scopes, "skills": key.skills,
-        "ceilings": key.ceilings, "createdAt": Clock::rfc3339(key.created_at),
-        "expiresAt": time(key.expires_at), "revokedAt": time(key.revoked_at),
-    })
+    let body = KeyBody {
+        id: &key.id,
+        owner: &key.owner,
+        name: &key.name,
+        scopes: &key.scopes,
+        skills: key.skills.as_deref(),
+        ceilings: &key.ceilings,
+        created_at: Clock::rfc3339(key.created_at),
+        expires_at: time(key.expires_at),
+        revoked_at: time(key.revoked_at),
+        secret,
+    };
+    serde_json::to_value(body).unwrap_or_default()
 }
