@@ -16,3 +16,9 @@ mod keys;
 
 /// Crashes: nothing acknowledged is lost.
 mod recovery;
+
+/// Seeds and sizes of randomised tests.
+mod campaign;
+
+/// Power cuts: what was acknowledged is on the disk.
+mod power;

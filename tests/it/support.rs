@@ -36,18 +36,65 @@ impl Host {
         Self::start_in(tempfile::tempdir().unwrap())
     }
 
-    fn start_in(dir: TempDir) -> Self {
-        let (child, url) = spawn(dir.path());
+    /// Starts on a directory that may have been used before.
+    pub(crate) fn start_in(dir: TempDir) -> Self {
+        Self::start_with(dir, &[], &[])
+    }
+
+    /// Starts with more flags and variables.
+    pub(crate) fn start_with(dir: TempDir, flags: &[&str], variables: &[(&str, &Path)]) -> Self {
+        Self::try_start(dir, flags, variables).unwrap_or_else(|log| panic!("the program does not start: {log}"))
+    }
+
+    /// Starts on a directory that may be damaged; the error is the program's log.
+    pub(crate) fn try_start_in(dir: TempDir) -> Result<Self, String> {
+        Self::try_start(dir, &[], &[])
+    }
+
+    fn try_start(dir: TempDir, flags: &[&str], variables: &[(&str, &Path)]) -> Result<Self, String> {
+        let (child, url) = spawn(dir.path(), flags, variables)?;
         let key = std::fs::read_to_string(dir.path().join("data/admin.key")).unwrap();
-        Self { child, url, key, client: Client::new(), dir }
+        Ok(Self { child, url, key, client: Client::new(), dir })
     }
 
     /// Kills the program with SIGKILL, and starts it again on the same directory.
     pub(crate) fn kill_and_restart(&mut self) {
+        self.end();
+        let (child, url) = spawn(self.dir.path(), &[], &[]).unwrap();
+        (self.child, self.url) = (child, url);
+    }
+
+    fn end(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let (child, url) = spawn(self.dir.path());
-        (self.child, self.url) = (child, url);
+    }
+
+    /// Kills the program with SIGKILL, and gives its directory back.
+    pub(crate) fn kill(mut self) -> TempDir {
+        self.end();
+        self.give_back()
+    }
+
+    /// Ends the program as an administrator does, and gives its directory back.
+    pub(crate) fn stop(mut self) -> TempDir {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> TempDir {
+        std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap())
+    }
+
+    /// What the program has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    /// The first admin key.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
     }
 
     /// Process id of the program.
@@ -115,18 +162,24 @@ impl Drop for Host {
     }
 }
 
-fn spawn(dir: &Path) -> (Child, String) {
+fn spawn(dir: &Path, flags: &[&str], variables: &[(&str, &Path)]) -> Result<(Child, String), String> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_skillvisor"))
         .args(["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(dir.join("data"))
+        .args(flags)
+        .envs(variables.iter().copied())
         .stdout(Stdio::piped())
         .stderr(std::fs::File::options().create(true).append(true).open(dir.join("log")).unwrap())
         .spawn()
         .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let ready: Value = serde_json::from_str(&line).expect("the program says that it is ready");
-    (child, ready["url"].as_str().unwrap().to_owned())
+    let Ok(ready) = serde_json::from_str::<Value>(&line) else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(std::fs::read_to_string(dir.join("log")).unwrap());
+    };
+    Ok((child, ready["url"].as_str().unwrap().to_owned()))
 }
 
 /// Sends a request and reads the reply; a problem must be well-formed.

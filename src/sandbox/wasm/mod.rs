@@ -11,6 +11,7 @@ mod run;
 mod state;
 mod ticker;
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
@@ -106,6 +107,10 @@ impl SandboxProvider for WasmSandbox {
 
     fn forget(&self, digest: Digest) {
         self.components.forget(digest);
+    }
+
+    fn forget_all_but(&self, digests: &HashSet<Digest>) -> Result<(), Error> {
+        self.components.forget_all_but(digests).map_err(Error::internal)
     }
 }
 
