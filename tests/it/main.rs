@@ -22,3 +22,6 @@ mod campaign;
 
 /// Power cuts: what was acknowledged is on the disk.
 mod power;
+
+/// Components that are too much work to compile.
+mod bombs;

@@ -149,8 +149,17 @@ impl Host {
 
     /// Memory of the program that is in use, in MiB.
     pub(crate) fn resident_mib(&self) -> u64 {
+        self.memory_mib("VmRSS:")
+    }
+
+    /// The most memory that the program ever had in use, in MiB.
+    pub(crate) fn peak_mib(&self) -> u64 {
+        self.memory_mib("VmHWM:")
+    }
+
+    fn memory_mib(&self, kind: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(kind)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
     }
 }

@@ -13,6 +13,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+pub(crate) use self::check::strays;
 use self::check::{differences, loss};
 use self::disk::{Disk, Unsynced};
 use self::known::Known;

@@ -21,7 +21,7 @@ use crate::model::{Code, Error};
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 
 use self::protocol::Message;
-use self::queue::{Job, Queue};
+use self::queue::{Job, Queue, Serves};
 
 pub(super) use self::inspect::RUN;
 pub(super) use self::worker::reason;
@@ -37,7 +37,7 @@ pub struct CompileSettings {
     pub memory_mb: u64,
     /// Wall-clock time of one worker.
     pub timeout: Duration,
-    /// Workers at a time.
+    /// Workers at a time; one more is kept for an owner who has none at work.
     pub workers: usize,
 }
 
@@ -55,8 +55,10 @@ impl Compiler {
     /// `hash` names the engine it is for; `temporary` must be on the same file system.
     pub(super) fn start(settings: CompileSettings, cache: &Path, hash: &str, temporary: &Path) -> Self {
         let queue = Arc::new(Queue::default());
-        for _ in 0..settings.workers.max(1) {
+        let all = std::iter::repeat_n(Serves::All, settings.workers.max(1));
+        for serves in all.chain([Serves::Newcomers]) {
             let keeper = Keeper {
+                serves,
                 queue: Arc::clone(&queue),
                 settings: settings.clone(),
                 cache: cache.to_owned(),
@@ -88,6 +90,7 @@ impl Drop for Compiler {
 
 /// Takes jobs from the queue, one after another, and has a worker do each.
 struct Keeper {
+    serves: Serves,
     queue: Arc<Queue>,
     settings: CompileSettings,
     cache: PathBuf,
@@ -97,7 +100,7 @@ struct Keeper {
 
 impl Keeper {
     async fn keep(self) {
-        while let Some(mut running) = self.queue.pop().await {
+        while let Some(mut running) = self.queue.pop(self.serves).await {
             let output = self.temporary.join(format!("{}.cwasm", uuid::Uuid::now_v7()));
             let result = match running.job() {
                 Some(job) => self.compile(job, &output).await,
