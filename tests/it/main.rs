@@ -25,3 +25,6 @@ mod power;
 
 /// Components that are too much work to compile.
 mod bombs;
+
+/// Components that were damaged at random.
+mod mutations;
