@@ -28,3 +28,6 @@ mod bombs;
 
 /// Components that were damaged at random.
 mod mutations;
+
+/// The program killed at random moments, again and again.
+mod kills;

@@ -39,7 +39,7 @@ pub(crate) async fn loss(dir: TempDir, known: &Known) -> Option<String> {
     }
 }
 
-async fn found_loss(host: &Host, known: &Known) -> Result<(), String> {
+pub(crate) async fn found_loss(host: &Host, known: &Known) -> Result<(), String> {
     if let Some(key) = &known.admin_key {
         expect(host.key() == key, || "the first admin key is another one".into())?;
     }

@@ -9,7 +9,7 @@ use super::recording::Call;
 
 /// One thing that a client learned, or set out to change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) enum Note {
+pub(crate) enum Note {
     /// The server is ready, and this is its first admin key.
     Ready(String),
     /// A run has ended.
@@ -30,14 +30,14 @@ pub(super) enum Note {
 
 /// All that must be true.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) admin_key: Option<String>,
+pub(crate) struct Known {
+    pub(crate) admin_key: Option<String>,
     /// Runs by id: status and output.
-    pub(super) runs: BTreeMap<String, (String, Value)>,
+    pub(crate) runs: BTreeMap<String, (String, Value)>,
     /// Skills by name, and whether they are there.
-    pub(super) skills: BTreeMap<String, bool>,
+    pub(crate) skills: BTreeMap<String, bool>,
     /// Secrets of keys by id, and whether they are good.
-    pub(super) keys: BTreeMap<String, (String, bool)>,
+    pub(crate) keys: BTreeMap<String, (String, bool)>,
 }
 
 impl Known {
@@ -52,7 +52,7 @@ impl Known {
         known
     }
 
-    fn learn(&mut self, note: Note) {
+    pub(crate) fn learn(&mut self, note: Note) {
         match note {
             Note::Ready(key) => self.admin_key = Some(key),
             Note::Ran { id, status, output } => drop(self.runs.insert(id, (status, output))),
@@ -66,7 +66,7 @@ impl Known {
     }
 
     /// How many things must be true.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         usize::from(self.admin_key.is_some()) + self.runs.len() + self.skills.len() + self.keys.len()
     }
 }

@@ -13,10 +13,11 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-pub(crate) use self::check::strays;
+pub(crate) use self::check::{found_loss, strays};
+pub(crate) use self::known::{Known, Note};
+
 use self::check::{differences, loss};
 use self::disk::{Disk, Unsynced};
-use self::known::Known;
 use self::recording::{Call, Recording};
 use crate::campaign::{self, Random};
 
