@@ -25,7 +25,7 @@ pub use self::error::{BoxError, Error, FieldError};
 pub use self::execution::{Caller, Denial, Door, Execution, ExecutionRequest, RunError, Status, Streams, Usage};
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
 pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
-pub use self::json::{MAX_JSON_DEPTH, StrictJson};
+pub use self::json::{MAX_JSON_DEPTH, StrictJson, strict_value};
 pub use self::key::{Key, Scope};
 pub use self::limits::{Fuel, Limits, LimitsPatch};
 pub use self::redact::{REDACTED, redacted_copy};

@@ -31,3 +31,6 @@ mod mutations;
 
 /// The program killed at random moments, again and again.
 mod kills;
+
+/// What a guest's answer must be like.
+mod outputs;
