@@ -18,10 +18,13 @@ mod skill;
 mod skill_ref;
 mod text;
 
+#[cfg(test)]
+mod properties;
+
 pub use self::ceilings::{Budgets, Ceilings, Rates, StorageCeilings};
 pub use self::clock::Clock;
 pub use self::code::{Code, CodeRow};
-pub use self::error::{BoxError, Error, FieldError};
+pub use self::error::{BoxError, Error, FieldError, MAX_DETAIL};
 pub use self::execution::{Caller, Denial, Door, Execution, ExecutionRequest, RunError, Status, Streams, Usage};
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
 pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
