@@ -6,6 +6,9 @@ mod schema;
 mod under_way;
 mod upload;
 
+#[cfg(test)]
+mod properties;
+
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

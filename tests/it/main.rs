@@ -34,3 +34,6 @@ mod kills;
 
 /// What a guest's answer must be like.
 mod outputs;
+
+/// Requests put together at random.
+mod garbage;

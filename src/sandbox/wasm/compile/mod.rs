@@ -9,6 +9,9 @@ mod protocol;
 mod queue;
 mod worker;
 
+#[cfg(test)]
+mod properties;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
