@@ -37,3 +37,6 @@ mod outputs;
 
 /// Requests put together at random.
 mod garbage;
+
+/// Callers who leave in the middle.
+mod leaving;
