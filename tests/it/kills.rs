@@ -1,10 +1,10 @@
 //! The program killed with SIGKILL under load, at random moments, again and again on one
 //! directory: what was acknowledged in any of its lives is there in all that follow.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use reqwest::{Method, RequestBuilder};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -23,12 +23,12 @@ const LONGEST_MS: usize = 1500;
 /// Clients of one life, which end when the program does.
 struct Load<'a> {
     host: &'a Host,
-    known: &'a RefCell<Known>,
+    known: &'a Mutex<Known>,
 }
 
 impl Load<'_> {
     fn learn(&self, note: Note) {
-        self.known.borrow_mut().learn(note);
+        self.known.lock().learn(note);
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -85,10 +85,11 @@ async fn what_was_acknowledged_survives_kill_after_kill() {
     println!("CAMPAIGN_SEED={seed} CAMPAIGN_SIZE={lives}");
     let mut random = Random::new(seed);
     let mut host = Host::start().with("hello").await.with("echo").await.with("trap").await;
-    let known = RefCell::new(Known::default());
-    known.borrow_mut().learn(Note::Ready(host.key().to_owned()));
+    let mut known = Known::default();
+    known.learn(Note::Ready(host.key().to_owned()));
     for life in 0..lives {
-        let load = Load { host: &host, known: &known };
+        let learning = Mutex::new(known);
+        let load = Load { host: &host, known: &learning };
         let moment = Duration::from_millis(random.below(LONGEST_MS) as u64);
         let pid = Pid::from_raw(host.pid().cast_signed()).unwrap();
         let kill = async {
@@ -97,11 +98,12 @@ async fn what_was_acknowledged_survives_kill_after_kill() {
         };
         let clients = join_all((0..CLIENTS).map(|_| load.runs(Random::new(random.next()))));
         tokio::join!(clients, load.uploads(life), kill);
+        known = learning.into_inner();
         host.kill_and_restart();
-        let found = found_loss(&host, &known.borrow()).await;
+        let found = found_loss(&host, &known).await;
         assert_eq!(found, Ok(()), "seed {seed}, life {life}, killed after {moment:?}");
     }
-    let held = known.borrow().len();
+    let held = known.len();
     assert!(held > lives, "only {held} acknowledgements in {lives} lives");
     println!("{lives} kills; {held} acknowledgements held");
 }
