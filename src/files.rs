@@ -34,13 +34,21 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes a directory, and those above it, that only this user can enter.
+/// Makes a directory, and those above it, that only this user can enter, and waits until
+/// those that are new are on the disk: what is synced in them later must not go with them.
 ///
 /// # Errors
 ///
 /// As the system gives them.
 pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+    let is_new = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let new: Vec<_> = path.ancestors().take_while(is_new).collect();
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    for directory in new {
+        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+        sync_directory(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
 }
 
 /// Why somebody else than this user could write into a directory, if so.

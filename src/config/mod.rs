@@ -15,6 +15,9 @@ mod secret;
 mod sources;
 mod table;
 
+#[cfg(test)]
+mod properties;
+
 use std::fmt;
 
 pub use self::environment::Environment;

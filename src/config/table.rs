@@ -101,7 +101,7 @@ settings! {
     queue_per_owner: usize as Count, "queue.per_owner" = "1024",
         "Executions of one owner that may wait for a free place; more are answered with 429.";
     compile_workers: usize as Count, "compile.workers" = "2",
-        "Components that are compiled at one time, each in a process of its own.";
+        "Components that are compiled at one time, each in a process of its own; one more for an owner who has none at work.";
     compile_memory_mb: u64 as Mebibytes, "compile.memory_mb" = "2048",
         "Most memory of one compilation, in MiB.";
     compile_timeout: Duration as Millis, "compile.timeout_ms" = "120000",

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::{
     Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Scope, Skill,
-    Status, Streams, Usage, redacted_copy,
+    Status, Streams, Usage, redacted_copy, strict_value,
 };
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::{RunContext, SandboxCall, SandboxProvider, SandboxReply};
@@ -257,7 +257,8 @@ fn check_output(skill: &RegisteredSkill, text: &str) -> Result<(), RunError> {
     let internal = |error: Error| RunError::new(Code::Internal, error.detail);
     let Some(checker) = skill.output().map_err(internal)? else { return Ok(()) };
     let invalid = |message: String| RunError::new(Code::InvalidOutput, message);
-    let value = serde_json::from_str(text).map_err(|error| invalid(format!("the output cannot be read: {error}")))?;
+    // Strictly: a caller who reads another one of two equal keys would see what was not checked.
+    let value = strict_value(text).map_err(|error| invalid(format!("the output is {}", error.detail)))?;
     checker.check(&value).map_err(|fields| {
         let first = fields.first().map(|field| format!(" at {:?}: {}", field.pointer, field.detail));
         invalid(format!("the output does not match the output schema{}", first.unwrap_or_default()))

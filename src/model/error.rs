@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::Code;
+use super::{Code, plain};
+
+/// Longest [`Error::detail`], in bytes. Libraries quote what they could not read, whole.
+pub const MAX_DETAIL: usize = 2000;
 
 /// The cause behind an [`Error`], kept for the log.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -14,7 +17,8 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct Error {
     /// The stable name of the failure.
     pub code: Code,
-    /// One sentence that says what is wrong and, where possible, how to mend it.
+    /// One sentence that says what is wrong and, where possible, how to mend it. At most
+    /// [`MAX_DETAIL`] bytes and without control characters.
     pub detail: String,
     /// Each place in the input that is wrong.
     pub fields: Vec<FieldError>,
@@ -36,7 +40,7 @@ pub struct FieldError {
 impl FieldError {
     /// A failure at `pointer`.
     pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self { pointer: pointer.into(), detail: detail.into() }
+        Self { pointer: pointer.into(), detail: readable(detail.into()) }
     }
 }
 
@@ -44,7 +48,7 @@ impl Error {
     /// An error with this code and text.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let retry_after_s = code.row().retry.then_some(1);
-        Self { code, detail: detail.into(), fields: Vec::new(), retry_after_s, source: None }
+        Self { code, detail: readable(detail.into()), fields: Vec::new(), retry_after_s, source: None }
     }
 
     /// An error about one place in the input.
@@ -86,6 +90,12 @@ impl Error {
         self.retry_after_s = Some(seconds);
         self
     }
+}
+
+/// `detail`, fit to be logged and sent back whatever it quotes.
+fn readable(detail: String) -> String {
+    let fits = detail.len() <= MAX_DETAIL && !detail.contains(char::is_control);
+    if fits { detail } else { plain(&detail.replace('\n', "; "), MAX_DETAIL) }
 }
 
 impl fmt::Debug for Error {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -53,7 +54,10 @@ fn rule_problem(text: &str) -> Option<&'static str> {
         return Some("must be `public` or start with http:// or https://");
     };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    if path.trim_end_matches('*').contains('*') || path.contains(['?', '#', '\\', ' ']) {
+    if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Some("may have visible ASCII in its path only; write the rest as %XX");
+    }
+    if path.trim_end_matches('*').contains('*') || path.contains(['?', '#', '\\']) {
         return Some("may have a `*` only at the end of its path, and no query");
     }
     authority_problem(authority)
@@ -70,8 +74,8 @@ fn authority_problem(authority: &str) -> Option<&'static str> {
     }
     let name = host.strip_prefix("*.").unwrap_or(host);
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
-    let literal = name.starts_with('[') && name.ends_with(']');
-    if name.is_empty() || !(literal || name.bytes().all(legal)) {
+    let literal = || host.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok();
+    if name.is_empty() || !(name.bytes().all(legal) || literal().is_some()) {
         return Some("has no legal host name");
     }
     None

@@ -91,8 +91,12 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -
     deserializer.deserialize_map(Object(PhantomData))
 }
 
-/// Reads `text` as one strict value.
-fn strict_value(text: &str) -> Result<Value, Error> {
+/// Reads `text` as one strict value, where its text is kept elsewhere.
+///
+/// # Errors
+///
+/// As [`StrictJson::parse`].
+pub fn strict_value(text: &str) -> Result<Value, Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(|error| malformed(&error))?;
     reader.end().map_err(|error| malformed(&error))?;

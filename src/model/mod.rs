@@ -19,16 +19,19 @@ mod skill;
 mod skill_ref;
 mod text;
 
+#[cfg(test)]
+mod properties;
+
 pub use self::ceilings::{Budgets, Ceilings, Rates, StorageCeilings};
 pub use self::clock::Clock;
 pub use self::code::{Code, CodeRow};
-pub use self::error::{BoxError, Error, FieldError};
+pub use self::error::{BoxError, Error, FieldError, MAX_DETAIL};
 pub use self::execution::{
     Caller, Denial, Door, Execution, ExecutionRequest, ExpiredResult, RunError, Status, Streams, Usage,
 };
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
 pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
-pub use self::json::{MAX_JSON_DEPTH, StrictJson, object};
+pub use self::json::{MAX_JSON_DEPTH, StrictJson, object, strict_value};
 pub use self::key::{Key, Scope};
 pub use self::limits::{Fuel, Limits, LimitsPatch};
 pub use self::redact::{REDACTED, redacted_copy};

@@ -3,7 +3,11 @@
 mod manifest;
 mod reserved;
 mod schema;
+mod under_way;
 mod upload;
+
+#[cfg(test)]
+mod properties;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -19,6 +23,8 @@ use crate::model::{
 };
 use crate::sandbox::{PrepareRequest, SandboxProvider};
 use crate::store::Store;
+
+use self::under_way::UnderWay;
 
 pub use self::manifest::{Manifest, Retry};
 pub use self::schema::Checker;
@@ -81,6 +87,8 @@ pub struct Registry {
     changed: Notify,
     /// Held while a component's file and its rows change together.
     files: Mutex<()>,
+    /// How many registrations of a component are under way.
+    under_way: parking_lot::Mutex<HashMap<Digest, usize>>,
 }
 
 #[derive(Debug, Default)]
@@ -144,6 +152,7 @@ impl Registry {
             skills: RwLock::new(index),
             changed: Notify::new(),
             files: Mutex::default(),
+            under_way: parking_lot::Mutex::default(),
         });
         registry.remove_orphans().await?;
         registry.prepare_all();
@@ -239,7 +248,7 @@ impl Registry {
     ///
     /// `invalid_manifest` for too many labels; `not_found` or `forbidden` if it is not this caller's; and as the store gives them.
     pub async fn change(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         reference: &SkillRef,
         change: impl FnOnce(&mut Skill),
@@ -253,7 +262,8 @@ impl Registry {
             return Err(Error::at(Code::InvalidManifest, "/tags", detail));
         }
         skill.updated_at = self.clock.now_ms();
-        self.replace(skill).await
+        let registry = Arc::clone(self);
+        to_its_end(async move { registry.replace(skill).await }).await
     }
 
     async fn replace(&self, skill: Skill) -> Result<Arc<RegisteredSkill>, Error> {
@@ -269,7 +279,7 @@ impl Registry {
     /// # Errors
     ///
     /// `malformed` for a range; `not_found` or `forbidden` if it is not this caller's.
-    pub async fn delete(&self, caller: &Caller, reference: &SkillRef) -> Result<(), Error> {
+    pub async fn delete(self: &Arc<Self>, caller: &Caller, reference: &SkillRef) -> Result<(), Error> {
         if let SkillRef::Name { version, .. } = reference
             && !matches!(version, VersionSelector::Exact(_))
         {
@@ -277,14 +287,18 @@ impl Registry {
         }
         let found = self.resolve(caller, reference)?;
         require_own(&caller.key, &found.skill.owner)?;
-        let digest = found.skill.handler.digest();
+        let registry = Arc::clone(self);
+        to_its_end(async move { registry.remove(&found.skill).await }).await
+    }
+
+    async fn remove(&self, skill: &Skill) -> Result<(), Error> {
+        let digest = skill.handler.digest();
         let _files = self.files.lock().await;
-        let gone = self.store.delete_skill(found.skill.id, digest, self.clock.now_ms()).await?;
-        self.skills.write().remove(&found.skill);
+        let gone = self.store.delete_skill(skill.id, digest, self.clock.now_ms()).await?;
+        self.skills.write().remove(skill);
         self.changed.notify_waiters();
         if gone {
-            self.sandbox.forget(digest);
-            let _ = tokio::fs::remove_file(self.blob(digest)).await;
+            self.forget(digest);
         }
         Ok(())
     }
@@ -294,9 +308,11 @@ impl Registry {
         self.blobs.join(digest.hex())
     }
 
-    /// Removes component files that no row knows: a crash came between file and row.
+    /// Removes component files and code that no row knows: a crash came between file and row.
     async fn remove_orphans(&self) -> Result<(), Error> {
-        let known: HashSet<String> = self.store.components().await?.iter().map(Digest::hex).collect();
+        let digests: HashSet<Digest> = self.store.components().await?.into_iter().collect();
+        self.sandbox.forget_all_but(&digests)?;
+        let known: HashSet<String> = digests.iter().map(Digest::hex).collect();
         let mut files = tokio::fs::read_dir(&self.blobs).await.map_err(Error::internal)?;
         while let Some(file) = files.next_entry().await.map_err(Error::internal)? {
             if file.file_name().to_str().is_none_or(|name| !known.contains(name)) {
@@ -321,14 +337,24 @@ impl Registry {
             self.skills.write().put(RegisteredSkill::new(waiting));
             let bytes = std::fs::metadata(self.blob(digest)).map_or(0, |file| file.len());
             let request = PrepareRequest { owner: skill.owner.clone(), digest, file: self.blob(digest), bytes };
+            let mut under_way = UnderWay::begin(self, digest);
             match self.sandbox.prepare(request) {
                 Ok(preparing) => {
-                    tokio::spawn(Arc::clone(self).finish_preparing(skill.clone(), preparing));
+                    under_way.preparing = Some(preparing);
+                    tokio::spawn(Arc::clone(self).finish_preparing(skill.clone(), under_way));
                 }
                 Err(error) => tracing::error!(skill.id = %skill.id, "A skill cannot be made ready: {error}"),
             }
         }
     }
+}
+
+/// Does work to its end, also when the caller leaves in the middle: rows, files and what is in
+/// memory must not part.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::spawn(work).await.map_err(Error::internal)?
 }
 
 /// Whether a key may see what `owner` has.

@@ -10,7 +10,8 @@ use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillRecord};
 
 use super::manifest::{Checked, Manifest};
-use super::{RegisteredSkill, Registry};
+use super::under_way::UnderWay;
+use super::{RegisteredSkill, Registry, to_its_end};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -75,8 +76,10 @@ impl Registry {
             return Err(Error::at(Code::DigestMismatch, "/handler", detail));
         }
         let record = ComponentRecord { digest: component.digest, bytes: component.bytes };
-        let mut preparing = self.sandbox.prepare(prepare_request(&owner, record, &component.file))?;
-        let inspection = look(&mut preparing).await?;
+        let mut under_way = UnderWay::begin(self, record.digest);
+        let preparing = self.sandbox.prepare(prepare_request(&owner, record, &component.file))?;
+        let preparing = under_way.preparing.insert(preparing);
+        let inspection = look(preparing).await?;
         let skill = self.draft(caller, manifest, inspection, record.digest)?;
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
         let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
@@ -87,12 +90,16 @@ impl Registry {
             }
             Err(_) => SkillState::Compiling,
         };
-        let skill = Skill { state, ..skill };
-        let registered = self.keep(skill, record, Some(&component.file)).await?;
-        if state == SkillState::Compiling {
-            tokio::spawn(Arc::clone(self).finish_preparing(registered.skill().skill.clone(), preparing));
-        }
-        Ok(registered)
+        let (registry, skill) = (Arc::clone(self), Skill { state, ..skill });
+        to_its_end(async move {
+            let registered = registry.keep(skill, record, Some(&component.file)).await?;
+            if state == SkillState::Compiling {
+                let skill = registered.skill().skill.clone();
+                tokio::spawn(Arc::clone(&registry).finish_preparing(skill, under_way));
+            }
+            Ok(registered)
+        })
+        .await
     }
 
     /// Registers a skill by manifest alone: its handler names a component this owner uploaded before.
@@ -103,16 +110,21 @@ impl Registry {
     pub async fn register_manifest(self: &Arc<Self>, caller: &Caller, manifest: Manifest) -> Result<Registered, Error> {
         caller.key.require(Scope::SkillsWrite)?;
         let owner = owner_for(caller, &manifest)?;
-        let unknown = "this owner has uploaded no component with that digest; upload it with POST /api/skills";
-        let unknown = || Error::at(Code::UnknownComponent, "/handler", unknown);
-        let digest = manifest.component()?.ok_or_else(unknown)?;
-        let record = self.store.owned_component(owner.clone(), digest).await?.ok_or_else(unknown)?;
-        let mut preparing = self.sandbox.prepare(prepare_request(&owner, record, &self.blob(digest)))?;
-        let inspection = look(&mut preparing).await?;
+        let digest = manifest.component()?.ok_or_else(unknown_component)?;
+        let record = self.store.owned_component(owner.clone(), digest).await?.ok_or_else(unknown_component)?;
+        let mut under_way = UnderWay::begin(self, digest);
+        let preparing = self.sandbox.prepare(prepare_request(&owner, record, &self.blob(digest)))?;
+        let preparing = under_way.preparing.insert(preparing);
+        let inspection = look(preparing).await?;
         (&mut preparing.ready).await.map_err(Error::internal)??;
         self.sandbox.check(digest)?;
         let skill = self.draft(caller, manifest, inspection, digest)?;
-        self.keep(skill, record, None).await
+        let registry = Arc::clone(self);
+        to_its_end(async move {
+            let _under_way = under_way;
+            registry.keep(skill, record, None).await
+        })
+        .await
     }
 
     /// The skill that manifest and component make together.
@@ -173,6 +185,10 @@ impl Registry {
     /// leaves a file without a row, which the next start removes.
     async fn keep(&self, skill: Skill, record: ComponentRecord, file: Option<&Path>) -> Result<Registered, Error> {
         let _files = self.files.lock().await;
+        if file.is_none() && !self.blob(record.digest).exists() {
+            // Its last skill was deleted since we looked.
+            return Err(unknown_component());
+        }
         if let Some(file) = file {
             let (from, to, blobs) = (file.to_owned(), self.blob(record.digest), self.blobs.clone());
             let moved = tokio::task::spawn_blocking(move || {
@@ -225,8 +241,9 @@ impl Registry {
     }
 
     /// Writes down how the compiling of a registered skill went.
-    pub(super) async fn finish_preparing(self: Arc<Self>, skill: Skill, preparing: Preparing) {
-        let result = match preparing.ready.await {
+    pub(super) async fn finish_preparing(self: Arc<Self>, skill: Skill, mut under_way: UnderWay) {
+        let Some(preparing) = &mut under_way.preparing else { return };
+        let result = match (&mut preparing.ready).await {
             Ok(result) => result.and_then(|()| self.sandbox.check(skill.handler.digest())),
             // The host is going down; the next one tries again.
             Err(_) => return,
@@ -249,6 +266,11 @@ impl Registry {
 
 fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> PrepareRequest {
     PrepareRequest { owner: owner.clone(), digest: record.digest, file: file.to_owned(), bytes: record.bytes }
+}
+
+fn unknown_component() -> Error {
+    let detail = "this owner has uploaded no component with that digest; upload it with POST /api/skills";
+    Error::at(Code::UnknownComponent, "/handler", detail)
 }
 
 async fn look(preparing: &mut Preparing) -> Result<Inspection, Error> {

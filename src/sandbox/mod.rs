@@ -5,6 +5,7 @@
 
 mod wasm;
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -145,4 +146,11 @@ pub trait SandboxProvider: Send + Sync {
 
     /// Forgets a component that no skill needs any more.
     fn forget(&self, digest: Digest);
+
+    /// Forgets everything that was prepared, but these.
+    ///
+    /// # Errors
+    ///
+    /// `internal` if the disk does not play along.
+    fn forget_all_but(&self, digests: &HashSet<Digest>) -> Result<(), Error>;
 }

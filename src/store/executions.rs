@@ -411,7 +411,12 @@ mod tests {
             duration_us: None,
         };
         let args = (Digest::of(b"{}"), "{}".to_owned());
-        let new = NewExecution { execution: Arc::new(execution.clone()), args_digest: args.0, args_bytes: 2, args_copy: args.1 };
+        let new = NewExecution {
+            execution: Arc::new(execution.clone()),
+            args_digest: args.0,
+            args_bytes: 2,
+            args_copy: args.1,
+        };
         store.open_execution(new).await.unwrap();
         execution.status = Status::Success;
         execution.finished_at = Some(finished_at);
@@ -419,7 +424,10 @@ mod tests {
         let output_digest = Some(Digest::of(text.as_bytes()));
         execution.output = RawValue::from_string(text).ok();
         let id = execution.id;
-        store.close_execution(FinishedExecution { execution: Arc::new(execution), output_digest, output_copy }).await.unwrap();
+        store
+            .close_execution(FinishedExecution { execution: Arc::new(execution), output_digest, output_copy })
+            .await
+            .unwrap();
         id
     }
 

@@ -45,3 +45,27 @@ mod hostile_http;
 
 /// More connections than there is room for.
 mod connections;
+
+/// Seeds and sizes of randomised tests.
+mod campaign;
+
+/// Power cuts: what was acknowledged is on the disk.
+mod power;
+
+/// Components that are too much work to compile.
+mod bombs;
+
+/// Components that were damaged at random.
+mod mutations;
+
+/// The program killed at random moments, again and again.
+mod kills;
+
+/// What a guest's answer must be like.
+mod outputs;
+
+/// Requests put together at random.
+mod garbage;
+
+/// Callers who leave in the middle.
+mod leaving;

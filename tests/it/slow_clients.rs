@@ -29,7 +29,12 @@ impl Serving {
         let options = HostOptions::new(dir.path().join("data"), env!("CARGO_BIN_EXE_skillvisor"));
         let host = Host::open(options).await.unwrap();
         let listen = "127.0.0.1:0".parse().unwrap();
-        let server = Server::bind(host, HttpOptions { listen, max_upload_bytes: 64 << 20, pace }).await.unwrap();
+        let server = Server::bind(
+            host,
+            HttpOptions { listen, tls: None, metrics_listen: None, max_upload_bytes: 64 << 20, pace },
+        )
+        .await
+        .unwrap();
         let address = server.url().trim_start_matches("http://").parse().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(server.run(async { drop(stopped.await) }, Duration::ZERO));

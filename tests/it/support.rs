@@ -46,29 +46,67 @@ impl Host {
 
     /// Starts on a directory that may have something in it.
     pub(crate) fn start_in(dir: TempDir, arguments: &[&str]) -> Self {
+        Self::start_under(dir, arguments, &[])
+    }
+
+    /// Starts with more arguments of `serve` and with more variables.
+    pub(crate) fn start_under(dir: TempDir, arguments: &[&str], variables: &[(&str, &Path)]) -> Self {
+        let started = Self::try_start(dir, arguments, variables);
+        started.unwrap_or_else(|log| panic!("the program does not start: {log}"))
+    }
+
+    /// Starts on a directory that may be damaged; the error is the program's log.
+    pub(crate) fn try_start_in(dir: TempDir) -> Result<Self, String> {
+        Self::try_start(dir, &[], &[])
+    }
+
+    fn try_start(dir: TempDir, arguments: &[&str], variables: &[(&str, &Path)]) -> Result<Self, String> {
         let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-        let (child, ready) = spawn(dir.path(), &arguments);
+        let (child, ready) = spawn(dir.path(), &arguments, variables)?;
         let url = ready["url"].as_str().unwrap().to_owned();
         let key = std::fs::read_to_string(dir.path().join("data/admin.key")).unwrap();
-        Self { child, url, ready, key, client: Client::new(), arguments, dir }
+        Ok(Self { child, url, ready, key, client: Client::new(), arguments, dir })
     }
 
     /// Kills the program with SIGKILL, and starts it again on the same directory.
     pub(crate) fn kill_and_restart(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        let (child, ready) = spawn(self.dir.path(), &self.arguments);
+        self.end();
+        let (child, ready) = spawn(self.dir.path(), &self.arguments, &[]).unwrap();
         self.url = ready["url"].as_str().unwrap().to_owned();
         (self.child, self.ready) = (child, ready);
     }
 
-    /// Asks the program to end, waits for that, and gives the directory back.
+    fn end(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Kills the program with SIGKILL, and gives its directory back.
+    pub(crate) fn kill(mut self) -> TempDir {
+        self.end();
+        self.give_back()
+    }
+
+    /// Ends the program as an administrator does, and gives its directory back.
     pub(crate) fn stop(mut self) -> TempDir {
-        let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).unwrap();
+        let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        let status = self.child.wait().unwrap();
-        assert!(status.success(), "{status}");
+        assert!(self.child.wait().unwrap().success());
+        self.give_back()
+    }
+
+    fn give_back(&mut self) -> TempDir {
         std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap())
+    }
+
+    /// What the program has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    /// The first admin key.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
     }
 
     /// Process id of the program.
@@ -123,8 +161,17 @@ impl Host {
 
     /// Memory of the program that is in use, in MiB.
     pub(crate) fn resident_mib(&self) -> u64 {
+        self.memory_mib("VmRSS:")
+    }
+
+    /// The most memory that the program ever had in use, in MiB.
+    pub(crate) fn peak_mib(&self) -> u64 {
+        self.memory_mib("VmHWM:")
+    }
+
+    fn memory_mib(&self, kind: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(kind)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
     }
 }
@@ -136,7 +183,7 @@ impl Drop for Host {
     }
 }
 
-fn spawn(dir: &Path, arguments: &[String]) -> (Child, Value) {
+fn spawn(dir: &Path, arguments: &[String], variables: &[(&str, &Path)]) -> Result<(Child, Value), String> {
     let listen: &[&str] =
         if arguments.iter().any(|argument| argument == "--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
     let mut child = Command::new(env!("CARGO_BIN_EXE_skillvisor"))
@@ -144,14 +191,19 @@ fn spawn(dir: &Path, arguments: &[String]) -> (Child, Value) {
         .arg(dir.join("data"))
         .args(listen)
         .args(arguments)
+        .envs(variables.iter().copied())
         .stdout(Stdio::piped())
         .stderr(std::fs::File::options().create(true).append(true).open(dir.join("log")).unwrap())
         .spawn()
         .unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let ready: Value = serde_json::from_str(&line).expect("the program says that it is ready");
-    (child, ready)
+    let Ok(ready) = serde_json::from_str::<Value>(&line) else {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(std::fs::read_to_string(dir.join("log")).unwrap());
+    };
+    Ok((child, ready))
 }
 
 /// Sends a request and reads the reply; a problem must be well-formed.

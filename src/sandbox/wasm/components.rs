@@ -1,6 +1,7 @@
 //! Compiled code: where it lies, and what of it is loaded.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,6 +87,29 @@ impl Components {
         for kind in ["cwasm", "json"] {
             let _ = std::fs::remove_file(self.file(digest, kind));
         }
+    }
+
+    /// Removes all code, also that of other engines, but the code of these.
+    ///
+    /// # Errors
+    ///
+    /// As the system gives them.
+    pub(super) fn forget_all_but(&self, digests: &HashSet<Digest>) -> io::Result<()> {
+        let known: HashSet<String> = digests.iter().map(Digest::hex).collect();
+        let Some(cache) = self.directory.parent() else { return Ok(()) };
+        for engine in std::fs::read_dir(cache)? {
+            let engine = engine?.path();
+            if !engine.is_dir() {
+                continue;
+            }
+            for file in std::fs::read_dir(engine)? {
+                let file = file?.path();
+                if file.file_stem().and_then(|stem| stem.to_str()).is_none_or(|stem| !known.contains(stem)) {
+                    std::fs::remove_file(file)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn load(&self, digest: Digest) -> Result<Loaded, Error> {

@@ -11,6 +11,7 @@ mod run;
 mod state;
 mod ticker;
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -110,6 +111,10 @@ impl SandboxProvider for WasmSandbox {
 
     fn forget(&self, digest: Digest) {
         self.components.forget(digest);
+    }
+
+    fn forget_all_but(&self, digests: &HashSet<Digest>) -> Result<(), Error> {
+        self.components.forget_all_but(digests).map_err(Error::internal)
     }
 }
 

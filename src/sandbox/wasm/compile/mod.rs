@@ -9,6 +9,9 @@ mod protocol;
 mod queue;
 mod worker;
 
+#[cfg(test)]
+mod properties;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -24,7 +27,7 @@ use crate::telemetry::Telemetry;
 use super::WasmSettings;
 
 use self::protocol::Message;
-use self::queue::{Job, Queue};
+use self::queue::{Job, Queue, Serves};
 
 pub(super) use self::inspect::RUN;
 pub(super) use self::worker::reason;
@@ -40,7 +43,7 @@ pub struct CompileSettings {
     pub memory_mb: u64,
     /// Wall-clock time of one worker.
     pub timeout: Duration,
-    /// Workers at a time.
+    /// Workers at a time; one more is kept for an owner who has none at work.
     pub workers: usize,
 }
 
@@ -58,8 +61,10 @@ impl Compiler {
     pub(super) fn start(settings: WasmSettings, cache: &Path, hash: &str) -> Self {
         let WasmSettings { compile: settings, temporary, telemetry, .. } = settings;
         let queue = Arc::new(Queue::new(Arc::clone(&telemetry)));
-        for _ in 0..settings.workers.max(1) {
+        let all = std::iter::repeat_n(Serves::All, settings.workers.max(1));
+        for serves in all.chain([Serves::Newcomers]) {
             let keeper = Keeper {
+                serves,
                 queue: Arc::clone(&queue),
                 settings: settings.clone(),
                 cache: cache.to_owned(),
@@ -92,6 +97,7 @@ impl Drop for Compiler {
 
 /// Takes jobs from the queue, one after another, and has a worker do each.
 struct Keeper {
+    serves: Serves,
     queue: Arc<Queue>,
     settings: CompileSettings,
     cache: PathBuf,
@@ -102,7 +108,7 @@ struct Keeper {
 
 impl Keeper {
     async fn keep(self) {
-        while let Some(mut running) = self.queue.pop().await {
+        while let Some(mut running) = self.queue.pop(self.serves).await {
             let output = self.temporary.join(format!("{}.cwasm", uuid::Uuid::now_v7()));
             let begun = Instant::now();
             let result = match running.job() {

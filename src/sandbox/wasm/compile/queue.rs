@@ -1,4 +1,7 @@
 //! Who is compiled next: owners in turn, and one large component at a time.
+//!
+//! One worker is a spare: it serves only owners who have nothing at work. So an owner whose
+//! components keep all other workers until their time limit makes nobody else wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -69,8 +72,19 @@ struct State {
     /// The owners of `waiting`, next one first.
     turns: VecDeque<OwnerId>,
     count: usize,
+    /// How many jobs of each owner are at work.
+    running: HashMap<OwnerId, usize>,
     large_running: bool,
     closed: bool,
+}
+
+/// Whom a worker serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Serves {
+    /// Everybody.
+    All,
+    /// Those who have nothing at work.
+    Newcomers,
 }
 
 /// A job in work. Gives its place back when dropped.
@@ -110,7 +124,7 @@ impl Queue {
     }
 
     /// The next job, or nothing once the queue is closed.
-    pub(super) async fn pop(&self) -> Option<Running<'_>> {
+    pub(super) async fn pop(&self, serves: Serves) -> Option<Running<'_>> {
         loop {
             let changed = self.changed.notified();
             {
@@ -118,7 +132,7 @@ impl Queue {
                 if state.closed {
                     return None;
                 }
-                if let Some(job) = state.take() {
+                if let Some(job) = state.take(serves) {
                     self.telemetry.compile.waiting(state.count);
                     return Some(Running { queue: self, job: Some(job) });
                 }
@@ -139,8 +153,11 @@ impl Queue {
 
 impl State {
     /// Takes a job of the first owner in turn that has one which may run now.
-    fn take(&mut self) -> Option<Job> {
+    fn take(&mut self, serves: Serves) -> Option<Job> {
         let place = self.turns.iter().position(|owner| {
+            if serves == Serves::Newcomers && self.running.contains_key(owner) {
+                return false;
+            }
             let first = self.waiting.get(owner).and_then(VecDeque::front);
             first.is_some_and(|job| !(job.is_large() && self.large_running))
         })?;
@@ -150,11 +167,23 @@ impl State {
         if jobs.is_empty() {
             self.waiting.remove(&owner);
         } else {
-            self.turns.push_back(owner);
+            self.turns.push_back(owner.clone());
         }
         self.count -= 1;
+        *self.running.entry(owner).or_default() += 1;
         self.large_running |= job.is_large();
         Some(job)
+    }
+
+    /// A job is no longer at work.
+    fn put_down(&mut self, job: &Job) {
+        if let Some(count) = self.running.get_mut(&job.request.owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.running.remove(&job.request.owner);
+            }
+        }
+        self.large_running &= !job.is_large();
     }
 }
 
@@ -167,11 +196,21 @@ impl Running<'_> {
     /// Ends the job with this result.
     pub(super) fn finish(mut self, result: Result<(), Error>) {
         if let Some(job) = self.job.take() {
-            if job.is_large() {
-                self.queue.state.lock().large_running = false;
-                self.queue.changed.notify_waiters();
-            }
+            self.put_down(&job);
             job.finish(result);
+        }
+    }
+
+    fn put_down(&self, job: &Job) {
+        self.queue.state.lock().put_down(job);
+        self.queue.changed.notify_waiters();
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.put_down(&job);
         }
     }
 }
@@ -192,7 +231,7 @@ mod tests {
     }
 
     async fn next(queue: &Queue) -> String {
-        let mut running = queue.pop().await.unwrap();
+        let mut running = queue.pop(Serves::All).await.unwrap();
         let owner = running.job().unwrap().request.owner.to_string();
         running.finish(Ok(()));
         owner
@@ -217,10 +256,24 @@ mod tests {
         queue.push(job("a", LARGE + 1)).unwrap();
         queue.push(job("b", LARGE + 1)).unwrap();
         queue.push(job("c", 1)).unwrap();
-        let first = queue.pop().await.unwrap();
+        let first = queue.pop(Serves::All).await.unwrap();
         assert_eq!(next(&queue).await, "c");
         first.finish(Ok(()));
         assert_eq!(next(&queue).await, "b");
+    }
+
+    #[tokio::test]
+    async fn the_spare_worker_passes_over_an_owner_who_has_a_job_at_work() {
+        let queue = Queue::new(Telemetry::new());
+        for owner in ["a", "a", "b"] {
+            queue.push(job(owner, 1)).unwrap();
+        }
+        let first = queue.pop(Serves::All).await.unwrap();
+        let mut spare = queue.pop(Serves::Newcomers).await.unwrap();
+        assert_eq!(spare.job().unwrap().request.owner.as_str(), "b");
+        assert!(queue.state.lock().take(Serves::Newcomers).is_none());
+        first.finish(Ok(()));
+        assert!(queue.state.lock().take(Serves::Newcomers).is_some());
     }
 
     #[test]

@@ -18,7 +18,7 @@ const MAX_CODE: u64 = 1 << 30;
 const NICE: i32 = 10;
 
 /// What the host told the worker.
-struct Task {
+pub(super) struct Task {
     component: PathBuf,
     output: PathBuf,
     hash: String,
@@ -45,7 +45,7 @@ pub fn compile_worker_main(arguments: impl Iterator<Item = OsString>) -> ExitCod
 }
 
 impl Task {
-    fn parse(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
+    pub(super) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         Some(Self {
             component: arguments.next()?.into(),
             output: arguments.next()?.into(),
