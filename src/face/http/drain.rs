@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
+use axum::http::Version;
 use axum::http::header::EXPECT;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -20,8 +21,8 @@ use parking_lot::Mutex;
 
 /// Bodies up to this many bytes came with the head of the request, or right behind it.
 const SMALL: u64 = 8 << 10;
-/// Most bytes that are read for nothing.
-const MOST: usize = 24 << 20;
+/// Most bytes that are read for nothing: enough for an upload that is a little too large.
+const MOST: usize = 80 << 20;
 /// Longest time spent on it.
 const LONGEST: Duration = Duration::from_secs(2);
 
@@ -54,30 +55,60 @@ impl HttpBody for Shared {
     }
 }
 
-/// Answers, and reads the rest of the body if the answer is a refusal.
+/// An answer that holds on to the body it answers. An HTTP/2 stream whose body is let go
+/// before the answer is out is cancelled, answer and all.
+struct Answer {
+    body: Body,
+    _rest: Shared,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    // Never at its end before it was read, or it would be let go at once.
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Answers, and takes care that a refusal reaches a client that is still sending.
 pub(super) async fn drain_refused(request: Request, next: Next) -> Response {
     if request.body().size_hint().upper().is_some_and(|bytes| bytes <= SMALL) {
         return next.run(request).await;
     }
-    let (parts, body) = request.into_parts();
+    let version = request.version();
     // Such a client sends nothing before it is told to, which reading does.
-    let waits = parts.headers.get(EXPECT).is_some();
-    let mut rest = Shared(Arc::new(Mutex::new(Inner { body, is_wanted: false })));
+    let waits = request.headers().get(EXPECT).is_some();
+    let (parts, body) = request.into_parts();
+    let rest = Shared(Arc::new(Mutex::new(Inner { body, is_wanted: false })));
     let response = next.run(Request::from_parts(parts, Body::new(rest.clone()))).await;
-    let is_refusal = response.status().is_client_error() || response.status().is_server_error();
+    if !response.status().is_client_error() && !response.status().is_server_error() {
+        return response;
+    }
+    if version == Version::HTTP_2 {
+        // There, an answer stands whatever is still being sent (RFC 9113, section 8.1).
+        return response.map(|body| Body::new(Answer { body, _rest: rest }));
+    }
     let is_coming = !waits || rest.0.lock().is_wanted;
-    if is_refusal && is_coming {
-        let read = async {
-            let mut bytes = 0;
-            while let Some(Ok(frame)) = rest.frame().await {
-                bytes += frame.data_ref().map_or(0, Bytes::len);
-                if bytes > MOST {
-                    break;
-                }
-            }
-        };
+    if is_coming {
         // Whoever sends on for longer gets no answer; that is the client's doing.
-        let _ = tokio::time::timeout(LONGEST, read).await;
+        let _ = tokio::time::timeout(LONGEST, read_away(rest)).await;
     }
     response
+}
+
+/// Reads on, for nothing.
+async fn read_away(mut rest: Shared) {
+    let mut bytes = 0;
+    while let Some(Ok(frame)) = rest.frame().await {
+        bytes += frame.data_ref().map_or(0, Bytes::len);
+        if bytes > MOST {
+            break;
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub(super) async fn bytes(body: Body, limit: usize) -> Result<Bytes, Error> {
 ///
 /// # Errors
 ///
-/// As [`bytes`]; `malformed` if it is not that.
+/// As [`bytes()`]; `malformed` if it is not that.
 pub(super) async fn json<T: DeserializeOwned>(body: Body) -> Result<T, Error> {
     parse(&bytes(body, SMALL_BODY).await?)
 }
