@@ -1,5 +1,7 @@
 //! A whole host without a face: everything is built here, once.
 
+mod library;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::access::Access;
 use crate::executor::{AdmissionSettings, Executor};
 use crate::files;
-use crate::model::{Caller, Clock, Code, Door, Error, Execution, ExecutionRequest};
+use crate::model::{Clock, Code, Error};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::store::Store;
@@ -44,9 +46,10 @@ pub struct HostOptions {
 }
 
 impl HostOptions {
-    /// The defaults, with everything in `data_dir` and `program` as compile worker: a binary
-    /// that calls [`crate::sandbox::compile_worker_main`] when its first argument is
-    /// `compile-worker`, such as `skillvisor` itself.
+    /// The defaults, with everything in `data_dir` and `program` to compile components:
+    /// what [`compile_worker`](crate::compile_worker) gives at the start of `main`, or the path
+    /// of a `skillvisor` of this version. With any other program nothing can be registered:
+    /// the host says `unavailable`, and never compiles in its own process.
     pub fn new(data_dir: impl Into<PathBuf>, program: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
@@ -74,13 +77,13 @@ pub struct Host {
     /// Keys.
     pub access: Arc<Access>,
     /// Skills.
-    pub registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     /// Runs.
-    pub executor: Arc<Executor>,
+    pub(crate) executor: Arc<Executor>,
     /// What is remembered.
-    pub store: Store,
+    pub(crate) store: Store,
     /// The directory for unfinished files.
-    pub temporary: PathBuf,
+    pub(crate) temporary: PathBuf,
     _lock: Arc<File>,
 }
 
@@ -120,24 +123,6 @@ impl Host {
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), blobs).await?;
         let executor = Executor::new(store.clone(), Arc::clone(&registry), sandbox, options.clock, options.admission);
         Ok(Self { access, registry, executor, store, temporary, _lock: Arc::new(lock) })
-    }
-
-    /// The caller behind a key's secret.
-    ///
-    /// # Errors
-    ///
-    /// `unauthenticated`.
-    pub fn caller(&self, secret: &str) -> Result<Caller, Error> {
-        self.access.authenticate(secret, Door::Library)
-    }
-
-    /// Runs a skill; see [`Executor::execute`].
-    ///
-    /// # Errors
-    ///
-    /// Why it did not become a run.
-    pub async fn execute(&self, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
-        self.executor.execute(caller, request).await
     }
 
     /// Writes out what is under way and closes the database.

@@ -1,6 +1,7 @@
 //! One request from start to record: [`Executor::execute`] is the story, the other files are its verbs.
 
 mod admission;
+mod records;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use crate::store::{FinishedExecution, NewExecution, Store};
 use self::admission::Admission;
 
 pub use self::admission::AdmissionSettings;
+pub use crate::store::{ExecutionFilter, ExecutionPage};
 
 /// Most bytes of arguments and output that the audit row keeps.
 const COPY_BYTES: usize = 2048;

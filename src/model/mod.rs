@@ -17,6 +17,7 @@ mod redact;
 mod skill;
 mod skill_ref;
 mod text;
+mod version;
 
 pub use self::ceilings::{Budgets, Ceilings, Rates, StorageCeilings};
 pub use self::clock::Clock;
@@ -32,3 +33,4 @@ pub use self::redact::{REDACTED, redacted_copy};
 pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
 pub use self::skill_ref::{SkillRef, VersionSelector};
 pub use self::text::{clip, plain};
+pub use self::version::{compare_versions, satisfies};

@@ -3,7 +3,9 @@
 mod manifest;
 mod reserved;
 mod schema;
+mod staging;
 mod upload;
+mod versions;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -22,7 +24,8 @@ use crate::store::Store;
 
 pub use self::manifest::Manifest;
 pub use self::schema::Checker;
-pub use self::upload::{Registered, StagedComponent};
+pub use self::staging::StagedComponent;
+pub use self::upload::Registered;
 
 /// A skill together with what is worked out from it once.
 #[derive(Debug)]
@@ -184,8 +187,13 @@ impl Registry {
     }
 
     /// Every skill this caller may see, own ones hiding global ones of the same `name@version`.
-    pub fn list(&self, caller: &Caller) -> Vec<Arc<RegisteredSkill>> {
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope` without `skills:read`.
+    pub fn list(&self, caller: &Caller) -> Result<Vec<Arc<RegisteredSkill>>, Error> {
         let key = &caller.key;
+        key.require(Scope::SkillsRead)?;
         let index = self.skills.read();
         let mut found: Vec<_> = index
             .by_id
@@ -201,7 +209,7 @@ impl Registry {
         if !key.is_admin() {
             found.dedup_by(|b, a| a.skill.name == b.skill.name && a.skill.version == b.skill.version);
         }
-        found
+        Ok(found)
     }
 
     /// Waits until a skill that is being compiled can run, or `deadline` comes.
@@ -230,17 +238,19 @@ impl Registry {
         }
     }
 
-    /// Sets whether a skill may run.
+    /// Changes what may change in a skill.
     ///
     /// # Errors
     ///
-    /// `not_found` or `forbidden` if it is not this caller's; and as the store gives them.
+    /// `insufficient_scope` without `skills:write`; `not_found` or `forbidden` if it is not
+    /// this caller's; and as the store gives them.
     pub async fn change(
         &self,
         caller: &Caller,
         reference: &SkillRef,
         change: impl FnOnce(&mut Skill),
     ) -> Result<Arc<RegisteredSkill>, Error> {
+        caller.key.require(Scope::SkillsWrite)?;
         let found = self.resolve(caller, reference)?;
         require_own(&caller.key, &found.skill.owner)?;
         let mut skill = found.skill.clone();
@@ -261,8 +271,10 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `malformed` for a range; `not_found` or `forbidden` if it is not this caller's.
+    /// `insufficient_scope` without `skills:write`; `malformed` for a range; `not_found` or
+    /// `forbidden` if it is not this caller's.
     pub async fn delete(&self, caller: &Caller, reference: &SkillRef) -> Result<(), Error> {
+        caller.key.require(Scope::SkillsWrite)?;
         if let SkillRef::Name { version, .. } = reference
             && !matches!(version, VersionSelector::Exact(_))
         {

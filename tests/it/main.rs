@@ -16,3 +16,6 @@ mod keys;
 
 /// Crashes: nothing acknowledged is lost.
 mod recovery;
+
+/// The host as a library.
+mod library;
