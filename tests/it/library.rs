@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use skillvisor::model::{OwnerId, Scope, SkillState};
+use skillvisor::model::{Digest, OwnerId, Scope, SkillState};
 use skillvisor::{
     Caller, Code, Error, ExecutionFilter, ExecutionRequest, Host, HostOptions, Manifest, NewKey, Registered, Status,
 };
@@ -30,6 +30,11 @@ fn manifest(address: &str) -> Manifest {
 
 async fn register(host: &Host, caller: &Caller, address: &str) -> Result<Registered, Error> {
     host.register(caller, manifest(address), guest("echo")).await
+}
+
+/// Registers a guest under its own name.
+async fn add(host: &Host, caller: &Caller, name: &str) {
+    host.register(caller, manifest(&format!("{name}@1.0.0")), guest(name)).await.unwrap();
 }
 
 fn run(skill: &str) -> ExecutionRequest {
@@ -90,6 +95,44 @@ async fn versions_are_listed_resolved_switched_off_and_taken_away() {
     assert_eq!(addresses(&host.scoped_skills(&caller).unwrap()), ["echo@1.0.0", "echo@2.0.0-rc.1"]);
     assert_eq!(skillvisor::compare_versions("1.10.0", "1.9.0").unwrap(), Ordering::Greater);
     assert!(skillvisor::satisfies("1.9.0", "^1").unwrap());
+}
+
+#[tokio::test]
+async fn a_guest_learns_what_run_it_is_in() {
+    let (host, _dir) = host().await;
+    let caller = host.admin().unwrap();
+    add(&host, &caller, "context-probe").await;
+    let args = json!({ "steps": 1 }).into();
+    let mut request = ExecutionRequest::new("context-probe".parse().unwrap(), args);
+    request.session_id = Some("s-1".into());
+    let execution = host.execute(caller, request).await.unwrap();
+    let told: serde_json::Value = serde_json::from_str(execution.output.unwrap().get()).unwrap();
+    let deadline = told["deadlineMs"].as_i64().unwrap();
+    assert!((execution.created_at..execution.created_at + 60_000).contains(&deadline), "{told}");
+    assert_eq!(told["id"], execution.id.to_string());
+    assert_eq!((&told["skill"], &told["session"]), (&json!("context-probe@1.0.0"), &json!("s-1")));
+    // Not the owner itself: a name that the guest could send somewhere.
+    assert_eq!(told["ownerHash"], Digest::of(b"admin").hex());
+}
+
+#[tokio::test]
+async fn a_limit_of_the_request_binds_and_is_in_the_record() {
+    let (host, _dir) = host().await;
+    let caller = host.admin().unwrap();
+    for name in ["table-hog", "spin"] {
+        add(&host, &caller, name).await;
+    }
+    let mut request = run("table-hog");
+    request.limits.memory_mb = Some(16);
+    let tables = host.execute(caller.clone(), request).await.unwrap();
+    assert_eq!(tables.output.as_ref().unwrap().get(), r#"{"refused":true}"#);
+    let peak = host.get_execution(&caller, tables.id).await.unwrap().usage.memory_peak_bytes;
+    assert!((2 << 20..=16 << 20).contains(&peak), "{peak} bytes");
+
+    let mut request = run("spin");
+    request.limits.timeout_ms = Some(100);
+    let spun = host.execute(caller, request).await.unwrap();
+    assert_eq!((spun.status, spun.error.unwrap().code), (Status::Timeout, Code::Timeout));
 }
 
 #[tokio::test]

@@ -19,3 +19,6 @@ mod recovery;
 
 /// The host as a library.
 mod library;
+
+/// Rules about the repository itself.
+mod tidy;
