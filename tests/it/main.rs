@@ -20,5 +20,8 @@ mod recovery;
 /// The host as a library.
 mod library;
 
+/// What the README tells people to type.
+mod readme;
+
 /// Rules about the repository itself.
 mod tidy;

@@ -17,9 +17,8 @@ impl Layers {
             let mut used: BTreeSet<String> = quoted(may).into_iter().collect();
             if may == "all of the above" {
                 used = layers.keys().cloned().collect();
-            } else if may.ends_with("and below") {
-                let below: Vec<_> = used.iter().flat_map(|room| layers[room].clone()).collect();
-                used.extend(below);
+            } else if let Some((upper, _)) = may.split_once(" and below") {
+                used.extend(quoted(upper).iter().flat_map(|room| layers[room].clone()));
             } else {
                 assert!(may == "nothing" || !used.is_empty(), "not understood: {line}");
             }
@@ -161,8 +160,10 @@ mod tests {
 | room | what it is | may use |
 |---|---|---|
 | `model` | words | nothing |
+| `files` | files | nothing |
 | `store` | rows | `model` |
-| `registry` | skills | `store` and below |
+| `access` | keys | `store` and below, `files` |
+| `registry` | skills | `store`, `access` and below |
 | `host` | all | all of the above |
 | `config` | settings | `model` |";
 
@@ -172,6 +173,7 @@ mod tests {
         let uses = |file, text| layers.upward_uses(file, text).len();
         assert_eq!(uses("registry/mod.rs", "use crate::model::Key;\nuse crate::store::Store;"), 0);
         assert_eq!(uses("host.rs", "use crate::registry::Registry;"), 0);
+        assert_eq!(uses("access.rs", "use crate::files;\nuse crate::model::Key;"), 0);
         assert_eq!(uses("store/keys.rs", "use crate::registry::Registry;"), 1);
         assert_eq!(uses("config/mod.rs", "fn f(_: crate::store::Store, _: crate::model::Key) {}"), 1);
         assert_eq!(uses("model/key.rs", "use crate::{store, host};"), 1);
