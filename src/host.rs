@@ -94,7 +94,13 @@ impl Host {
     ///
     /// `unavailable` if another host uses the directory or somebody else may write it.
     pub async fn open(options: HostOptions) -> Result<Self, Error> {
-        let dir = options.data_dir;
+        // Compile workers have another working directory. A program without a folder is
+        // looked for in PATH.
+        let dir = std::path::absolute(options.data_dir).map_err(Error::internal)?;
+        let mut compile = options.compile;
+        if compile.program.components().count() > 1 {
+            compile.program = std::path::absolute(compile.program).map_err(Error::internal)?;
+        }
         let lock = lock(&dir)?;
         let temporary = dir.join("tmp");
         // Whatever lies there is unfinished work of a host that is gone.
@@ -113,12 +119,7 @@ impl Host {
             first_admin(&access, &dir, options.admin_key).await?;
         }
         let instances = u32::try_from(options.admission.concurrency_host).unwrap_or(u32::MAX);
-        let wasm = WasmSettings {
-            cache: dir.join("cache"),
-            temporary: temporary.clone(),
-            instances,
-            compile: options.compile,
-        };
+        let wasm = WasmSettings { cache: dir.join("cache"), temporary: temporary.clone(), instances, compile };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), blobs).await?;
         let executor = Executor::new(store.clone(), Arc::clone(&registry), sandbox, options.clock, options.admission);
