@@ -1,5 +1,6 @@
 //! A whole host without a face: everything is built here, once.
 
+mod library;
 mod retention;
 
 use std::fs::File;
@@ -13,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::access::Access;
 use crate::executor::{AdmissionSettings, Executor, ExecutorParts};
 use crate::files;
-use crate::model::{Caller, Clock, Code, Door, Error, Execution, ExecutionRequest};
+use crate::model::{Clock, Code, Error};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::store::Store;
@@ -52,9 +53,10 @@ pub struct HostOptions {
 }
 
 impl HostOptions {
-    /// The defaults, with everything in `data_dir` and `program` as compile worker: a binary
-    /// that calls [`crate::sandbox::compile_worker_main`] when its first argument is
-    /// `compile-worker`, such as `skillvisor` itself.
+    /// The defaults, with everything in `data_dir` and `program` to compile components:
+    /// what [`compile_worker`](crate::compile_worker) gives at the start of `main`, or the path
+    /// of a `skillvisor` of this version. With any other program nothing can be registered:
+    /// the host says `unavailable`, and never compiles in its own process.
     pub fn new(data_dir: impl Into<PathBuf>, program: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
@@ -83,15 +85,14 @@ pub struct Host {
     /// Keys.
     pub access: Arc<Access>,
     /// Skills.
-    pub registry: Arc<Registry>,
+    pub(crate) registry: Arc<Registry>,
     /// Runs.
-    pub executor: Arc<Executor>,
+    pub(crate) executor: Arc<Executor>,
     /// What is remembered.
-    pub store: Store,
+    pub(crate) store: Store,
     /// The directory for unfinished files.
-    pub temporary: PathBuf,
-    /// What is counted.
-    pub telemetry: Arc<Telemetry>,
+    pub(crate) temporary: PathBuf,
+    pub(crate) telemetry: Arc<Telemetry>,
     _retention: Arc<AbortOnDropHandle<()>>,
     _lock: Arc<File>,
 }
@@ -103,7 +104,13 @@ impl Host {
     ///
     /// `unavailable` if another host uses the directory or somebody else may write it.
     pub async fn open(options: HostOptions) -> Result<Self, Error> {
-        let dir = options.data_dir;
+        // Compile workers have another working directory. A program without a folder is
+        // looked for in PATH.
+        let dir = std::path::absolute(options.data_dir).map_err(Error::internal)?;
+        let mut compile = options.compile;
+        if compile.program.components().count() > 1 {
+            compile.program = std::path::absolute(compile.program).map_err(Error::internal)?;
+        }
         let lock = lock(&dir)?;
         let temporary = dir.join("tmp");
         // Whatever lies there is unfinished work of a host that is gone.
@@ -125,7 +132,7 @@ impl Host {
             cache: dir.join("cache"),
             temporary: temporary.clone(),
             instances,
-            compile: options.compile,
+            compile,
             telemetry: Arc::clone(&telemetry),
         };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
@@ -164,24 +171,6 @@ impl Host {
         let (telemetry, load) = (Arc::clone(&self.telemetry), self.executor.load());
         let render = move || telemetry.render(load).map_err(Error::internal);
         tokio::task::spawn_blocking(render).await.map_err(Error::internal)?
-    }
-
-    /// The caller behind a key's secret.
-    ///
-    /// # Errors
-    ///
-    /// `unauthenticated`.
-    pub fn caller(&self, secret: &str) -> Result<Caller, Error> {
-        self.access.authenticate(secret, Door::Library)
-    }
-
-    /// Runs a skill; see [`Executor::execute`].
-    ///
-    /// # Errors
-    ///
-    /// Why it did not become a run.
-    pub async fn execute(&self, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
-        self.executor.execute(caller, request).await
     }
 
     /// Writes out what is under way and closes the database.

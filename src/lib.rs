@@ -1,19 +1,82 @@
 //! Skillvisor: a host for skills, small tools that AI agents and applications call.
 //!
-//! The rooms, lowest first: [`model`] (the words), [`telemetry`] (what is counted), [`store`] and [`sandbox`] (what is
-//! remembered, what runs), [`access`] and [`registry`] (who may ask, for what), [`executor`]
-//! (one request from start to record), [`host`] (everything built once), [`config`] (settings),
-//! [`face`] (HTTP and the command line).
+//! The crate is the `skillvisor` program, and the same host as a library. An embedder builds
+//! a [`Host`], registers components and executes them; HTTP is not needed. What a call may
+//! do is decided by the key behind it, at every door alike.
+//!
+//! ```standalone_crate
+//! use std::process::ExitCode;
+//!
+//! use serde_json::json;
+//! use skillvisor::{ExecutionFilter, ExecutionRequest, Host, HostOptions, Manifest, Status};
+//!
+//! fn main() -> ExitCode {
+//!     // First of all: components are compiled by children of this program.
+//!     let program = match skillvisor::compile_worker() {
+//!         Ok(program) => program,
+//!         Err(exit) => return exit,
+//!     };
+//!     let directory = tempfile::tempdir().unwrap();
+//!     let options = HostOptions::new(directory.path().join("data"), program);
+//!     tokio::runtime::Runtime::new().unwrap().block_on(run(options)).unwrap();
+//!     ExitCode::SUCCESS
+//! }
+//!
+//! async fn run(options: HostOptions) -> Result<(), Box<dyn std::error::Error>> {
+//!     let host = Host::open(options).await?;
+//!     let caller = host.admin()?;
+//!
+//!     let manifest = Manifest::parse(r#"{ "name": "hello", "version": "1.0.0" }"#)?;
+//!     host.register(&caller, manifest, std::fs::read("skills/hello/hello.wasm")?).await?;
+//!
+//!     let request = ExecutionRequest::new("hello@^1".parse()?, json!({ "name": "Ada" }).into());
+//!     let execution = host.execute(caller.clone(), request).await?;
+//!     assert_eq!(execution.status, Status::Success);
+//!     assert_eq!(execution.output.as_ref().unwrap().get(), r#"{"greeting":"Hello, Ada!"}"#);
+//!
+//!     // The run was on the disk before it was answered.
+//!     let record = host.get_execution(&caller, execution.id).await?;
+//!     assert_eq!(record.usage.fuel, execution.usage.fuel);
+//!     assert_eq!(host.count_executions(&caller, ExecutionFilter::default()).await?, 1);
+//!     host.close().await;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! `examples/embed.rs` in the repository is a whole program, with keys and limits. What
+//! the library does not do yet: native handlers, interceptors, running container images.
+//!
+#![doc = include_str!("../docs/ARCHITECTURE.md")]
 
+// The rooms themselves are for this repository: `--cfg internals` shows them to rustdoc. What
+// an embedder uses stands below, and is all that SemVer speaks of.
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod access;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod config;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod executor;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod face;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod host;
 pub mod model;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod registry;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod sandbox;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod store;
 pub mod telemetry;
 
 mod files;
+
+pub use crate::access::{Access, NewKey};
+pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage};
+pub use crate::host::{Host, HostOptions};
+pub use crate::model::{
+    Caller, Code, Error, Execution, ExecutionRequest, Limits, LimitsPatch, Skill, SkillRef, Status, StrictJson,
+    compare_versions, satisfies,
+};
+pub use crate::registry::{Manifest, Registered, RegisteredSkill};
+pub use crate::sandbox::{CompileSettings, compile_worker};

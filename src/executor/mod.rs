@@ -4,6 +4,7 @@ mod admission;
 mod close;
 mod log;
 mod outlive;
+mod records;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use self::admission::Admission;
 use self::outlive::Outlive;
 
 pub use self::admission::AdmissionSettings;
+pub use crate::store::{ExecutionFilter, ExecutionPage};
 
 /// Most bytes of arguments and output that the audit row keeps.
 const COPY_BYTES: usize = 2048;

@@ -18,6 +18,7 @@ mod sandbox_fields;
 mod skill;
 mod skill_ref;
 mod text;
+mod version;
 
 #[cfg(test)]
 mod properties;
@@ -39,3 +40,4 @@ pub use self::sandbox_fields::SandboxFields;
 pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
 pub use self::skill_ref::{SkillRef, VersionSelector};
 pub use self::text::{clip, plain};
+pub use self::version::{compare_versions, satisfies};

@@ -3,8 +3,10 @@
 mod manifest;
 mod reserved;
 mod schema;
+mod staging;
 mod under_way;
 mod upload;
+mod versions;
 
 #[cfg(test)]
 mod properties;
@@ -28,7 +30,8 @@ use self::under_way::UnderWay;
 
 pub use self::manifest::{Manifest, Retry};
 pub use self::schema::Checker;
-pub use self::upload::{Registered, StagedComponent};
+pub use self::staging::StagedComponent;
+pub use self::upload::Registered;
 
 /// A skill together with what is worked out from it once.
 #[derive(Debug)]
@@ -196,8 +199,13 @@ impl Registry {
     }
 
     /// Every skill this caller may see, own ones hiding global ones of the same `name@version`.
-    pub fn list(&self, caller: &Caller) -> Vec<Arc<RegisteredSkill>> {
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope` without `skills:read`.
+    pub fn list(&self, caller: &Caller) -> Result<Vec<Arc<RegisteredSkill>>, Error> {
         let key = &caller.key;
+        key.require(Scope::SkillsRead)?;
         let index = self.skills.read();
         let mut found: Vec<_> = index
             .by_id
@@ -213,7 +221,7 @@ impl Registry {
         if !key.is_admin() {
             found.dedup_by(|b, a| a.skill.name == b.skill.name && a.skill.version == b.skill.version);
         }
-        found
+        Ok(found)
     }
 
     /// Waits until a skill that is being compiled can run, or `deadline` comes.
@@ -246,13 +254,15 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `invalid_manifest` for too many labels; `not_found` or `forbidden` if it is not this caller's; and as the store gives them.
+    /// `insufficient_scope` without `skills:write`; `invalid_manifest` for too many labels;
+    /// `not_found` or `forbidden` if it is not this caller's; and as the store gives them.
     pub async fn change(
         self: &Arc<Self>,
         caller: &Caller,
         reference: &SkillRef,
         change: impl FnOnce(&mut Skill),
     ) -> Result<Arc<RegisteredSkill>, Error> {
+        caller.key.require(Scope::SkillsWrite)?;
         let found = self.resolve(caller, reference)?;
         require_own(&caller.key, &found.skill.owner)?;
         let mut skill = found.skill.clone();
@@ -278,8 +288,10 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `malformed` for a range; `not_found` or `forbidden` if it is not this caller's.
+    /// `insufficient_scope` without `skills:write`; `malformed` for a range; `not_found` or
+    /// `forbidden` if it is not this caller's.
     pub async fn delete(self: &Arc<Self>, caller: &Caller, reference: &SkillRef) -> Result<(), Error> {
+        caller.key.require(Scope::SkillsWrite)?;
         if let SkillRef::Name { version, .. } = reference
             && !matches!(version, VersionSelector::Exact(_))
         {

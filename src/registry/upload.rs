@@ -1,6 +1,6 @@
 //! From uploaded bytes to a registered skill.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,29 +11,12 @@ use crate::store::{ComponentRecord, SkillRecord};
 
 use super::manifest::{Checked, Manifest};
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, to_its_end};
+use super::{RegisteredSkill, Registry, StagedComponent, to_its_end};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an upload waits for the first look into its component.
 const LOOK: Duration = Duration::from_secs(60);
-
-/// A component's bytes in a temporary file, synced; removed when dropped.
-#[derive(Debug)]
-pub struct StagedComponent {
-    /// The file.
-    pub file: PathBuf,
-    /// SHA-256 of its bytes.
-    pub digest: Digest,
-    /// How many bytes.
-    pub bytes: u64,
-}
-
-impl Drop for StagedComponent {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.file);
-    }
-}
 
 /// What registering came to.
 #[derive(Debug)]
@@ -250,7 +233,9 @@ impl Registry {
         };
         let (state, problem) = match result {
             Ok(()) => (SkillState::Ready, None),
-            Err(error) => (SkillState::Failed, Some(error.detail)),
+            Err(error) if error.code == Code::InvalidComponent => (SkillState::Failed, Some(error.detail)),
+            // Nothing is wrong with the skill: the next start tries again.
+            Err(error) => (SkillState::Unavailable, Some(error.detail)),
         };
         let current = self.skills.read().by_id.get(&skill.id).cloned();
         let Some(current) = current else { return };

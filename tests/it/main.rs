@@ -69,3 +69,12 @@ mod garbage;
 
 /// Callers who leave in the middle.
 mod leaving;
+
+/// The host as a library.
+mod library;
+
+/// What the README tells people to type.
+mod readme;
+
+/// Rules about the repository itself.
+mod tidy;

@@ -15,7 +15,7 @@ use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, is_locked};
 use crate::model::{Digest, Error};
-use crate::sandbox::CompileSettings;
+use crate::sandbox::{CompileSettings, THIS_PROGRAM};
 
 use super::exit::{Exit, Failure};
 
@@ -126,9 +126,7 @@ fn announce(data_dir: &Path, url: &str, tls: Option<&Tls>) -> Result<(), Failure
 }
 
 fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOptions, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::internal(format!("cannot find this program's own file: {error}")))?;
-    let mut options = HostOptions::new(&settings.data_dir, &program);
+    let mut options = HostOptions::new(&settings.data_dir, THIS_PROGRAM);
     options.admin_key = admin_key.map(|key| key.reveal().to_owned());
     options.admission = AdmissionSettings {
         concurrency_host: settings.concurrency_host,
@@ -138,7 +136,7 @@ fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOp
     };
     options.keep_results = settings.retention_results;
     options.compile = CompileSettings {
-        program,
+        program: THIS_PROGRAM.into(),
         memory_mb: settings.compile_memory_mb,
         timeout: settings.compile_timeout,
         workers: settings.compile_workers,

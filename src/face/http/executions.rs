@@ -11,12 +11,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
+use crate::executor::ExecutionFilter;
 use crate::model::{
-    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, FieldError, LimitsPatch, OwnerId, SandboxFields, Scope,
+    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, FieldError, LimitsPatch, OwnerId, SandboxFields,
     SkillRef, StrictJson,
 };
 use crate::registry::Retry;
-use crate::store::ExecutionFilter;
 
 use super::App;
 use super::auth::Authed;
@@ -152,13 +152,8 @@ pub(crate) async fn show(
     Authed(caller): Authed,
     Segment(id): Segment,
 ) -> Result<Response, Problem> {
-    let absent = || Error::not_found("execution");
-    let id: ExecutionId = id.parse().map_err(|_| absent())?;
-    let owner = (!caller.key.is_admin()).then(|| caller.owner().clone());
-    let found = app.host.store.execution(id, owner).await?;
-    let sees_all = caller.key.has(Scope::ExecutionsRead);
-    let found = found.filter(|execution| sees_all || execution.key_id == caller.key.id);
-    Ok(json(wire::execution(&found.ok_or_else(absent)?)))
+    let id: ExecutionId = id.parse().map_err(|_| Error::not_found("execution"))?;
+    Ok(json(wire::execution(&app.host.get_execution(&caller, id).await?)))
 }
 
 /// What to list.
@@ -200,17 +195,9 @@ pub(crate) async fn list(
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Response, Problem> {
     let Query(query) = query?;
-    let key = &caller.key;
-    let owner = match query.owner {
-        owner if key.is_admin() => owner,
-        Some(owner) if owner != key.owner => {
-            return Err(Error::new(Code::Forbidden, "only an admin key may list another owner's executions").into());
-        }
-        _ => Some(key.owner.clone()),
-    };
     let filter = ExecutionFilter {
-        owner,
-        key: (!key.has(Scope::ExecutionsRead)).then(|| key.id.clone()),
+        owner: query.owner,
+        key: None,
         skill: query.skill,
         status: query.status.map(|status| status.parse()).transpose()?,
         session: query.session,
@@ -218,7 +205,7 @@ pub(crate) async fn list(
         before: query.cursor.map(|cursor| cursor.parse()).transpose()?,
         limit: query.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE),
     };
-    let page = app.host.store.executions(filter).await?;
+    let page = app.host.list_executions(&caller, filter).await?;
     let next = page.executions.last().filter(|_| page.more).map(|last| last.id.to_string());
     let rows: Vec<_> = page.executions.iter().map(wire::execution).collect();
     let next = serde_json::to_string(&next).unwrap_or_default();

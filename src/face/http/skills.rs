@@ -213,10 +213,9 @@ pub(crate) async fn list(
     Authed(caller): Authed,
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Value>, Problem> {
-    caller.key.require(Scope::SkillsRead)?;
     let Query(query) = query?;
     let text = query.q.map(|text| text.to_lowercase());
-    let mut found = app.host.registry.list(&caller);
+    let mut found = app.host.registry.list(&caller)?;
     found.retain(|found| {
         let skill = &found.skill;
         let has = |text: &String| skill.name.as_str().contains(text) || skill.description.to_lowercase().contains(text);
@@ -251,8 +250,7 @@ pub(crate) async fn show(
     Authed(caller): Authed,
     Segment(reference): Segment,
 ) -> Result<Json<Value>, Problem> {
-    caller.key.require(Scope::SkillsRead)?;
-    let found = app.host.registry.resolve(&caller, &reference.parse::<SkillRef>()?)?;
+    let found = app.host.registry.get(&caller, &reference.parse::<SkillRef>()?)?;
     Ok(Json(wire::skill(&found.skill)))
 }
 
@@ -286,7 +284,6 @@ pub(crate) async fn change(
     Segment(reference): Segment,
     content: Body,
 ) -> Result<Json<Value>, Problem> {
-    caller.key.require(Scope::SkillsWrite)?;
     let asked: ChangeBody = read::json(content).await?;
     let reference = reference.parse::<SkillRef>()?;
     let changed = app.host.registry.change(&caller, &reference, |skill| {
@@ -312,7 +309,6 @@ pub(crate) async fn delete(
     Authed(caller): Authed,
     Segment(reference): Segment,
 ) -> Result<StatusCode, Problem> {
-    caller.key.require(Scope::SkillsWrite)?;
     app.host.registry.delete(&caller, &reference.parse::<SkillRef>()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

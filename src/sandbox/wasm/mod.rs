@@ -29,7 +29,7 @@ use self::components::Components;
 use self::run::Guests;
 use self::ticker::Ticker;
 
-pub use self::compile::{CompileSettings, compile_worker_main};
+pub use self::compile::{CompileSettings, THIS_PROGRAM, compile_worker, compile_worker_main};
 
 /// How many task polls a guest thread does between two looks at timers and wake-ups. Guests
 /// give way once a tick, so this bounds how late a deadline is seen.

@@ -32,12 +32,13 @@ use self::queue::{Job, Queue, Serves};
 pub(super) use self::inspect::RUN;
 pub(super) use self::worker::reason;
 
-pub use self::worker::compile_worker_main;
+pub use self::worker::{THIS_PROGRAM, compile_worker, compile_worker_main};
 
 /// How components are compiled.
 #[derive(Clone, Debug)]
 pub struct CompileSettings {
-    /// The program that is run as `PROGRAM compile-worker …`; it must call [`compile_worker_main`].
+    /// The program that is run as `PROGRAM compile-worker …`: what [`compile_worker`] gives, or
+    /// another one that calls it, such as `skillvisor`.
     pub program: PathBuf,
     /// Address space of one worker, in MiB.
     pub memory_mb: u64,
@@ -141,7 +142,9 @@ impl Keeper {
 
     fn spawn(&self, job: &Job, output: &Path) -> Result<Child, Error> {
         Command::new(&self.settings.program)
-            .arg("compile-worker")
+            // What process lists show; the program may be one of /proc.
+            .arg0("skillvisor")
+            .arg(worker::ARGUMENT)
             .arg(&job.request.file)
             .arg(output)
             .arg(&self.hash)
@@ -155,7 +158,7 @@ impl Keeper {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| {
-                let detail = "the compile worker could not be started";
+                let detail = "the compile worker could not be started; the host's log says why";
                 Error { source: Some(error.into()), ..Error::new(Code::Unavailable, detail) }
             })
     }
@@ -167,18 +170,24 @@ impl Keeper {
         let mut inspection = None;
         let mut done = false;
         while let Some(line) = lines.next_line().await.map_err(Error::internal)? {
-            match serde_json::from_str(&line).map_err(Error::internal)? {
+            match serde_json::from_str(&line).map_err(|_| no_worker())? {
                 Message::Inspected(found) => {
                     inspection = Some((*found).clone());
                     job.inspected(Ok(*found));
                 }
                 Message::Compiled => done = true,
                 Message::Failed { detail } => return Err(Error::new(Code::InvalidComponent, detail)),
+                Message::Unfit { detail } => {
+                    let detail = format!("the compile worker cannot work: {detail}");
+                    return Err(Error::new(Code::Unavailable, detail));
+                }
             }
         }
         let status = child.wait().await.map_err(Error::internal)?;
         match inspection {
             Some(inspection) if done && status.success() => Ok(inspection),
+            // A worker that comes to an end of its own has said something.
+            None if status.code().is_some() => Err(no_worker()),
             _ => {
                 tracing::warn!(%status, component.digest = %job.request.digest, "A compile worker died");
                 Err(self.died(status))
@@ -222,4 +231,11 @@ impl Keeper {
         })
         .await?
     }
+}
+
+/// The error for a program that was started as worker and does not behave as one.
+fn no_worker() -> Error {
+    let detail = "the program that should compile is no compile worker: it must call \
+                  `skillvisor::compile_worker` before anything else";
+    Error::new(Code::Unavailable, detail)
 }

@@ -17,4 +17,9 @@ pub(super) enum Message {
         /// Why, for the uploader.
         detail: String,
     },
+    /// The worker cannot work here, whatever the component is.
+    Unfit {
+        /// Why.
+        detail: String,
+    },
 }

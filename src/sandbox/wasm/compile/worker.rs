@@ -14,6 +14,11 @@ use crate::sandbox::wasm::{compatibility, engine};
 
 /// Largest code file, in bytes.
 const MAX_CODE: u64 = 1 << 30;
+/// The first argument of a program that is started as compile worker.
+pub(super) const ARGUMENT: &str = "compile-worker";
+/// The program that runs now, also after another file has taken its place on the disk: a
+/// host that was upgraded but not restarted still compiles.
+pub const THIS_PROGRAM: &str = "/proc/self/exe";
 /// How much less a worker matters than the host.
 const NICE: i32 = 10;
 
@@ -26,22 +31,66 @@ pub(super) struct Task {
     cpu_seconds: u64,
 }
 
-/// Runs this process as a compile worker: call it first thing in `main` when the first
-/// argument is `compile-worker`, with what follows.
+/// Why a worker gives up.
+enum Failure {
+    /// For something in the component; what, for its uploader.
+    Component(String),
+    /// For something on this machine.
+    Unfit(String),
+}
+
+impl Failure {
+    fn unfit(error: impl ToString) -> Self {
+        Self::Unfit(error.to_string())
+    }
+}
+
+/// Makes the program that calls it its own compile worker, and gives what
+/// [`HostOptions::new`](crate::HostOptions::new) wants. Call it first thing in `main`.
 ///
-/// An embedder whose own binary is the [`super::CompileSettings::program`] does that too.
+/// A host looks into and compiles components in child processes with limits on memory and
+/// time, and the child is this same program, started as `PROGRAM compile-worker …` with an
+/// empty environment. Whatever `main` does before this call, each child does too.
+///
+/// # Errors
+///
+/// This process *is* such a child, and its work is done: return the exit code from `main`.
+///
+/// ```
+/// # use std::process::ExitCode;
+/// fn main() -> ExitCode {
+///     let program = match skillvisor::compile_worker() {
+///         Ok(program) => program,
+///         Err(exit) => return exit,
+///     };
+///     let options = skillvisor::HostOptions::new("skillvisor-data", program);
+///     // … build a runtime, then `Host::open(options)`.
+///     # drop(options);
+///     ExitCode::SUCCESS
+/// }
+/// ```
+pub fn compile_worker() -> Result<PathBuf, ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == ARGUMENT) {
+        return Err(compile_worker_main(arguments));
+    }
+    Ok(PathBuf::from(THIS_PROGRAM))
+}
+
+/// Runs this process as a compile worker, with the arguments behind `compile-worker`: for a
+/// program that reads its arguments itself. Others call [`compile_worker`].
 pub fn compile_worker_main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let Some(task) = Task::parse(arguments) else {
         return ExitCode::from(2);
     };
-    let result = task.fence().map_err(|error| error.to_string()).and_then(|()| task.run());
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(detail) => {
-            say(&Message::Failed { detail });
-            ExitCode::FAILURE
-        }
-    }
+    let result = task.fence().map_err(Failure::unfit).and_then(|()| task.run());
+    let message = match result {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Component(detail)) => Message::Failed { detail },
+        Err(Failure::Unfit(detail)) => Message::Unfit { detail },
+    };
+    say(&message);
+    ExitCode::FAILURE
 }
 
 impl Task {
@@ -70,16 +119,16 @@ impl Task {
         Ok(())
     }
 
-    fn run(&self) -> Result<(), String> {
-        let engine = Engine::new(&engine::config()).map_err(|error| error.to_string())?;
+    fn run(&self) -> Result<(), Failure> {
+        let engine = Engine::new(&engine::config()).map_err(Failure::unfit)?;
         if compatibility(&engine) != self.hash {
-            return Err("the compile worker is of another version than the host".into());
+            return Err(Failure::unfit("it is of another version than the host"));
         }
-        let bytes = std::fs::read(&self.component).map_err(|error| error.to_string())?;
-        let found = inspect(&bytes)?;
+        let bytes = std::fs::read(&self.component).map_err(Failure::unfit)?;
+        let found = inspect(&bytes).map_err(Failure::Component)?;
         say(&Message::Inspected(Box::new(found)));
-        let code = engine.precompile_component(&bytes).map_err(|error| reason(&error))?;
-        crate::files::write_durably(&self.output, &code).map_err(|error| error.to_string())?;
+        let code = engine.precompile_component(&bytes).map_err(|error| Failure::Component(reason(&error)))?;
+        crate::files::write_durably(&self.output, &code).map_err(Failure::unfit)?;
         say(&Message::Compiled);
         Ok(())
     }

@@ -1,0 +1,179 @@
+//! The library's front door: everything a host does, without HTTP.
+//!
+//! Each method is the call of one room, so that no caller can do here what its key forbids
+//! at another door.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream;
+use semver::Version;
+
+use crate::executor::{ExecutionFilter, ExecutionPage};
+use crate::model::{
+    Caller, Door, Error, Execution, ExecutionId, ExecutionRequest, SkillId, SkillName, SkillRef, VersionSelector,
+};
+use crate::registry::{Manifest, Registered, RegisteredSkill, StagedComponent};
+
+use super::Host;
+
+/// Callers.
+impl Host {
+    /// The caller behind a key's secret. It is the key as it is now: ask again for each
+    /// request, or a key that was revoked goes on working.
+    ///
+    /// # Errors
+    ///
+    /// `unauthenticated`.
+    pub fn caller(&self, secret: &str) -> Result<Caller, Error> {
+        self.access.authenticate(secret, Door::Library)
+    }
+
+    /// The administrator: who can open the data directory can read its key too. For the
+    /// program's own work; act for others as their keys ([`Host::caller`]).
+    ///
+    /// # Errors
+    ///
+    /// `unauthenticated` if every admin key was revoked or has expired.
+    pub fn admin(&self) -> Result<Caller, Error> {
+        self.access.admin(Door::Library)
+    }
+}
+
+/// Skills.
+impl Host {
+    /// Registers a component, once it is on the disk and either compiled or, if that takes
+    /// more than 5 s, being compiled: runs wait for it. The same again is no change.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_manifest`, `not_supported` or `invalid_component`, with the reason; `conflict`
+    /// if the version exists and is different; `unavailable` if the compile worker does not
+    /// start (see [`HostOptions::new`](super::HostOptions::new)).
+    pub async fn register(
+        &self,
+        caller: &Caller,
+        manifest: Manifest,
+        component: impl Into<Bytes>,
+    ) -> Result<Registered, Error> {
+        let body = stream::iter([Ok::<_, Error>(component.into())]);
+        let staged = StagedComponent::receive(&self.temporary, u64::MAX, body).await?;
+        self.registry.register(caller, manifest, staged, false).await
+    }
+
+    /// Deletes a version, named by id or as `name@version`. Its digest is remembered: the
+    /// same can come back, something else cannot take its place.
+    ///
+    /// # Errors
+    ///
+    /// `malformed` for a range; `not_found`, `forbidden`.
+    pub async fn unregister(&self, caller: &Caller, reference: &SkillRef) -> Result<(), Error> {
+        self.registry.delete(caller, reference).await
+    }
+
+    /// [`Host::unregister`] by id.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, `forbidden`.
+    pub async fn unregister_by_id(&self, caller: &Caller, id: SkillId) -> Result<(), Error> {
+        self.unregister(caller, &SkillRef::Id(id)).await
+    }
+
+    /// Sets whether a skill may run. Runs under way go on.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, `forbidden`.
+    pub async fn set_enabled_by_id(
+        &self,
+        caller: &Caller,
+        id: SkillId,
+        enabled: bool,
+    ) -> Result<Arc<RegisteredSkill>, Error> {
+        self.registry.change(caller, &SkillRef::Id(id), |skill| skill.enabled = enabled).await
+    }
+
+    /// The skill that a reference means for this caller, own ones before global ones.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, also for what the caller may not see.
+    pub fn get(&self, caller: &Caller, reference: &SkillRef) -> Result<Arc<RegisteredSkill>, Error> {
+        self.registry.get(caller, reference)
+    }
+
+    /// Every version of a skill that this caller may name, highest first.
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope`.
+    pub fn versions(&self, caller: &Caller, name: &SkillName) -> Result<Vec<Arc<RegisteredSkill>>, Error> {
+        self.registry.versions(caller, name)
+    }
+
+    /// The version that a range, or `latest`, means for this caller now.
+    ///
+    /// # Errors
+    ///
+    /// `not_found` if there is none.
+    pub fn resolve_version(
+        &self,
+        caller: &Caller,
+        name: SkillName,
+        version: VersionSelector,
+    ) -> Result<Version, Error> {
+        let found = self.get(caller, &SkillRef::Name { name, version, function: None })?;
+        Ok(found.skill.version.clone())
+    }
+
+    /// Every skill this caller may see, own ones hiding global ones of the same `name@version`.
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope`.
+    pub fn scoped_skills(&self, caller: &Caller) -> Result<Vec<Arc<RegisteredSkill>>, Error> {
+        self.registry.list(caller)
+    }
+}
+
+/// Runs.
+impl Host {
+    /// Runs a skill to its end and gives the record, which is on the disk by then. Dropping
+    /// the future cancels the run.
+    ///
+    /// # Errors
+    ///
+    /// Why it did not become a run: nothing was started and nothing is recorded. A run that
+    /// failed or met a limit is an `Ok` whose `status` and `error` say so.
+    pub async fn execute(&self, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
+        self.executor.execute(caller, request).await
+    }
+
+    /// One execution with its result, as long as that is kept.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, also for what the caller may not see.
+    pub async fn get_execution(&self, caller: &Caller, id: ExecutionId) -> Result<Execution, Error> {
+        self.executor.get(caller, id).await
+    }
+
+    /// Executions, newest first, without their outputs. `limit` has no default: 0 gives none.
+    ///
+    /// # Errors
+    ///
+    /// `forbidden` or `insufficient_scope` if the filter asks for what the caller may not see.
+    pub async fn list_executions(&self, caller: &Caller, filter: ExecutionFilter) -> Result<ExecutionPage, Error> {
+        self.executor.list(caller, filter).await
+    }
+
+    /// How many executions match.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::list_executions`].
+    pub async fn count_executions(&self, caller: &Caller, filter: ExecutionFilter) -> Result<u64, Error> {
+        self.executor.count(caller, filter).await
+    }
+}

@@ -1,0 +1,43 @@
+//! Looking skills up for somebody who wants to see them, not to run them.
+
+use std::sync::Arc;
+
+use crate::model::{Caller, Error, OwnerId, Scope, SkillName, SkillRef};
+
+use super::{RegisteredSkill, Registry};
+
+impl Registry {
+    /// The skill that `reference` means for this caller; see [`Registry::resolve`].
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope` without `skills:read`; `not_found`.
+    pub fn get(&self, caller: &Caller, reference: &SkillRef) -> Result<Arc<RegisteredSkill>, Error> {
+        caller.key.require(Scope::SkillsRead)?;
+        self.resolve(caller, reference)
+    }
+
+    /// Every version of a skill that this caller may name, highest first, own ones hiding
+    /// global ones. None is not an error.
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope` without `skills:read`.
+    pub fn versions(&self, caller: &Caller, name: &SkillName) -> Result<Vec<Arc<RegisteredSkill>>, Error> {
+        let key = &caller.key;
+        key.require(Scope::SkillsRead)?;
+        if !key.may_see(name) {
+            return Ok(Vec::new());
+        }
+        let index = self.skills.read();
+        let mut found = index.versions(&key.owner, name);
+        if !key.owner.is_system() {
+            found.extend(index.versions(&OwnerId::system(), name));
+        }
+        drop(index);
+        // Stable: of equal versions the own one stays first.
+        found.sort_by(|a, b| b.skill.version.cmp(&a.skill.version));
+        found.dedup_by(|b, a| a.skill.version == b.skill.version);
+        Ok(found)
+    }
+}
