@@ -67,6 +67,7 @@ pub mod registry;
 pub mod sandbox;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod store;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod telemetry;
 
 mod files;

@@ -267,11 +267,16 @@ async fn look(preparing: &mut Preparing) -> Result<Inspection, Error> {
 
 /// For whom a manifest is registered.
 fn owner_for(caller: &Caller, manifest: &Manifest) -> Result<OwnerId, Error> {
-    match &manifest.owner {
-        Some(owner) if owner != caller.owner() && !caller.key.is_admin() => {
-            Err(Error::at(Code::Forbidden, "/owner", "only an admin key may register for another owner"))
-        }
-        Some(owner) => Ok(owner.clone()),
-        None => Ok(caller.owner().clone()),
+    let owner = manifest.owner.as_ref().unwrap_or(caller.owner());
+    if caller.key.is_admin() {
+        return Ok(owner.clone());
     }
+    if owner != caller.owner() {
+        return Err(Error::at(Code::Forbidden, "/owner", "only an admin key may register for another owner"));
+    }
+    // A key may act for `system`; what everybody runs is for admin keys alone (SPEC, section 2).
+    if owner.is_system() {
+        return Err(Error::new(Code::Forbidden, "only an admin key may register a global skill"));
+    }
+    Ok(owner.clone())
 }

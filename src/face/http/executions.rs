@@ -22,7 +22,7 @@ use super::App;
 use super::auth::Authed;
 use super::problem::Problem;
 use super::read::{self, Segment};
-use super::{shapes, wire};
+use super::{bodies, shapes, wire};
 
 /// Room for what stands around the arguments in a request, in bytes.
 const ENVELOPE: u64 = 64 << 10;
@@ -55,7 +55,7 @@ pub(super) struct RunBody {
     /// How often to try again; none is all that this version does.
     max_retries: Option<u32>,
     /// The same, and when.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<bodies::RetryPolicy>)]
     retry: Option<Retry>,
     /// The digest that must run.
     #[schema(schema_with = shapes::digest, required = false)]
@@ -187,7 +187,7 @@ pub(crate) struct ListQuery {
 /// Without the scope `executions:read` only what the key itself started.
 #[utoipa::path(
     get, path = "/api/skills/executions", tag = "executions", params(ListQuery),
-    responses((status = 200, description = "A page of executions", body = shapes::ExecutionPage)),
+    responses((status = 200, description = "A page of executions", body = bodies::ExecutionPage)),
 )]
 pub(crate) async fn list(
     State(app): State<App>,

@@ -16,7 +16,7 @@ use super::App;
 use super::auth::Authed;
 use super::problem::Problem;
 use super::read::{self, Segment};
-use super::{shapes, wire};
+use super::{bodies, shapes, wire};
 
 /// What a new key is to be.
 #[derive(Deserialize, ToSchema)]
@@ -88,7 +88,7 @@ pub(crate) async fn create(
 /// Needs the scope `admin`.
 #[utoipa::path(
     get, path = "/api/keys", tag = "keys",
-    responses((status = 200, description = "All keys, oldest first", body = shapes::KeyPage)),
+    responses((status = 200, description = "All keys, oldest first", body = bodies::KeyPage)),
 )]
 pub(crate) async fn list(State(app): State<App>, Authed(caller): Authed) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::Admin)?;

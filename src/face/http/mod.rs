@@ -1,6 +1,7 @@
 //! The HTTP API.
 
 mod auth;
+mod bodies;
 mod connections;
 mod drain;
 mod executions;

@@ -21,7 +21,7 @@ use super::form::Progress;
 use super::problem::Problem;
 use super::read::{self, Segment};
 use super::staging::stage;
-use super::{shapes, wire};
+use super::{bodies, shapes, wire};
 
 /// Room for what stands around the component in a multipart upload, in bytes.
 pub(super) const FORM: u64 = (read::SMALL_BODY as u64) + (64 << 10);
@@ -52,7 +52,7 @@ pub(crate) struct UploadQuery {
 #[utoipa::path(
     post, path = "/api/skills", tag = "skills",
     params(UploadQuery, ("prefer" = Option<String>, Header, description = "`respond-async` does not wait")),
-    request_body(content((shapes::Component = "application/wasm"), (shapes::UploadForm = "multipart/form-data"))),
+    request_body(content((bodies::Component = "application/wasm"), (bodies::UploadForm = "multipart/form-data"))),
     responses(
         (status = 201, description = "A new skill", body = wire::SkillBody,
             headers(("location" = String, description = "Where the skill is"))),
@@ -139,7 +139,7 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
 /// Its handler is the digest of a component that this owner uploaded before. Needs the scope
 /// `skills:write`.
 #[utoipa::path(
-    post, path = "/api/skills/skillssh", tag = "skills", request_body = shapes::Manifest,
+    post, path = "/api/skills/skillssh", tag = "skills", request_body = bodies::Manifest,
     responses(
         (status = 201, description = "A new skill", body = wire::SkillBody,
             headers(("location" = String, description = "Where the skill is"))),
@@ -206,7 +206,7 @@ pub(crate) struct ListQuery {
 /// Needs the scope `skills:read`.
 #[utoipa::path(
     get, path = "/api/skills", tag = "skills", params(ListQuery),
-    responses((status = 200, description = "A page of skills", body = shapes::SkillPage)),
+    responses((status = 200, description = "A page of skills", body = bodies::SkillPage)),
 )]
 pub(crate) async fn list(
     State(app): State<App>,

@@ -10,7 +10,7 @@ use crate::model::{
     RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status, Tag, Usage,
 };
 
-use super::shapes;
+use super::{bodies, shapes};
 
 /// One version of a skill.
 #[derive(Serialize, ToSchema)]
@@ -69,7 +69,7 @@ pub(crate) struct SkillBody<'a> {
     #[schema(value_type = shapes::Limits)]
     limits: Limits,
     /// When it is tried again.
-    #[schema(value_type = shapes::Retry)]
+    #[schema(value_type = bodies::Retry)]
     retry: Retry,
     /// Its callables.
     #[schema(value_type = Vec<shapes::Function>)]
@@ -163,10 +163,10 @@ pub(crate) struct ExecutionBody<'a> {
     /// Whether the guest was stopped from outside.
     killed: bool,
     /// Why it did not succeed.
-    #[schema(required = true, value_type = Option<shapes::RunError>)]
+    #[schema(required = true, value_type = Option<bodies::RunError>)]
     error: Option<&'a RunError>,
     /// What it was not given.
-    #[schema(value_type = Vec<shapes::Denial>)]
+    #[schema(value_type = Vec<bodies::Denial>)]
     denials: &'a [Denial],
     /// How often it was tried.
     attempts: u32,
@@ -174,7 +174,7 @@ pub(crate) struct ExecutionBody<'a> {
     #[schema(required = true)]
     duration_ms: Option<f64>,
     /// What it used.
-    #[schema(value_type = shapes::Usage)]
+    #[schema(value_type = bodies::Usage)]
     usage: Usage,
     /// The execution that called it.
     #[schema(required = true, value_type = Option<uuid::Uuid>)]
