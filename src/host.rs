@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
-use crate::executor::{AdmissionSettings, Executor, ExecutorParts};
+use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
 use crate::files;
 use crate::model::{Clock, Code, Error};
 use crate::registry::Registry;
@@ -48,6 +48,8 @@ pub struct HostOptions {
     pub compile: CompileSettings,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
+    /// When runs are written down.
+    pub audit: Audit,
     /// The time of day.
     pub clock: Clock,
 }
@@ -74,6 +76,7 @@ impl HostOptions {
                 workers: 2,
             },
             keep_results: Duration::from_secs(24 * 60 * 60),
+            audit: Audit::default(),
             clock: Clock::System,
         }
     }
@@ -149,6 +152,7 @@ impl Host {
             sandbox,
             clock: options.clock,
             telemetry: Arc::clone(&telemetry),
+            audit: options.audit,
         };
         Ok(Self {
             access: Arc::new(access),

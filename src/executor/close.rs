@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::model::{Digest, Error, Execution, redacted_copy};
+use crate::model::{Error, Execution};
 use crate::store::{FinishedExecution, Store};
 
-use super::COPY_BYTES;
+use super::audit::finished;
 
 /// How long to wait before the closing row is tried again: first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -32,15 +32,6 @@ pub(super) async fn close(store: &Store, execution: &Arc<Execution>) -> Result<(
         tokio::spawn(go_on(store.clone(), finished(execution)));
     }
     closed
-}
-
-fn finished(execution: &Arc<Execution>) -> FinishedExecution {
-    let output = execution.output.as_ref().map(|output| output.get());
-    FinishedExecution {
-        output_digest: output.map(|text| Digest::of(text.as_bytes())),
-        output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
-        execution: Arc::clone(execution),
-    }
 }
 
 async fn go_on(store: Store, finished: FinishedExecution) {

@@ -1,6 +1,7 @@
 //! One request from start to record: [`Executor::execute`] is the story, the other files are its verbs.
 
 mod admission;
+mod audit;
 mod close;
 mod log;
 mod outlive;
@@ -24,6 +25,7 @@ use self::admission::Admission;
 use self::outlive::Outlive;
 
 pub use self::admission::AdmissionSettings;
+pub use self::audit::Audit;
 pub use crate::store::{ExecutionFilter, ExecutionPage};
 
 /// Most bytes of arguments and output that the audit row keeps.
@@ -44,6 +46,8 @@ pub struct ExecutorParts {
     pub clock: Clock,
     /// Where runs are counted.
     pub telemetry: Arc<Telemetry>,
+    /// When runs are written down.
+    pub audit: Audit,
 }
 
 /// Runs skills, and writes down every run.
@@ -53,6 +57,7 @@ pub struct Executor {
     sandbox: Arc<dyn SandboxProvider>,
     clock: Clock,
     telemetry: Arc<Telemetry>,
+    audit: Audit,
     admission: Arc<Admission>,
     /// The one function of a skill so far.
     run: Arc<str>,
@@ -72,9 +77,9 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, registry, sandbox, clock, telemetry } = parts;
+        let ExecutorParts { store, registry, sandbox, clock, telemetry, audit } = parts;
         let admission = Admission::new(settings);
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, admission, run: "run".into() })
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, run: "run".into() })
     }
 
     /// How much there is to do now.
@@ -124,7 +129,8 @@ impl Executor {
     }
 
     async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {
-        let mut execution = Arc::unwrap_or_clone(self.open(&admitted).await?);
+        let (execution, unwritten) = self.open(&admitted).await?;
+        let mut execution = Arc::unwrap_or_clone(execution);
         let reply = tokio::select! {
             biased;
             reply = self.attempt(&admitted, &execution) => reply,
@@ -138,13 +144,13 @@ impl Executor {
         self.finish(&mut execution, &admitted, reply);
         self.telemetry.executions.ended(&execution, admitted.caller.door);
         let execution = Arc::new(execution);
-        close::close(&self.store, &execution).await?;
+        self.audit.close(&self.store, unwritten, &execution).await?;
         log::ended(&execution);
         Ok(Arc::unwrap_or_clone(execution))
     }
 
     /// Writes down that the run begins, before anything of the guest does.
-    async fn open(&self, admitted: &Admitted) -> Result<Arc<Execution>, Error> {
+    async fn open(&self, admitted: &Admitted) -> Result<(Arc<Execution>, Option<NewExecution>), Error> {
         let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
         let args = admitted.request.args.text();
         let now = self.clock.now_ms();
@@ -179,8 +185,8 @@ impl Executor {
             args_bytes: args.len() as u64,
             args_copy: redacted_copy(args, COPY_BYTES),
         };
-        self.store.open_execution(new).await?;
-        Ok(execution)
+        let unwritten = self.audit.open(&self.store, new).await?;
+        Ok((execution, unwritten))
     }
 
     async fn attempt(&self, admitted: &Admitted, execution: &Execution) -> Result<SandboxReply, Error> {

@@ -18,7 +18,9 @@ use tokio::sync::oneshot;
 
 use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
 
-pub use self::wasm::{CompileSettings, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main};
+pub use self::wasm::{
+    CompileSettings, Freshness, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main,
+};
 
 /// A future that a provider gives.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

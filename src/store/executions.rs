@@ -97,6 +97,20 @@ impl Store {
         .await
     }
 
+    /// Writes down an execution that has ended, of which nothing is written yet.
+    ///
+    /// # Errors
+    ///
+    /// As any write.
+    pub async fn write_execution(&self, new: NewExecution, finished: FinishedExecution) -> Result<(), Error> {
+        self.write_together(move |connection| {
+            insert(connection, &new)?;
+            update(connection, &finished)?;
+            keep_result(connection, &finished.execution)
+        })
+        .await
+    }
+
     /// Ends every execution that a dead host left open; gives how many.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 use tokio::fs;
+use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
@@ -46,6 +47,7 @@ pub async fn run(options: &Options, variants: &Variants) -> Result<Probes> {
     let probe = Probe { api, options };
     let sequential = sequential(options, variants);
     probes.note("sequential", sequential).await;
+    probes.note("freshInstance", fresh_instance(options)).await;
     probes.note("uploadToFirstResult", probe.upload_to_first_result()).await;
     match probe.upload_spin().await {
         Ok(()) => {
@@ -85,6 +87,15 @@ async fn sequential(options: &Options, variants: &Variants) -> Result<Value> {
         "p99Ms": rounded(load.latency.quantile_ms(0.99)),
         "rps": rounded(load.rps()),
     }))
+}
+
+/// What the host itself says of a fresh instance, without HTTP, audit or other threads.
+async fn fresh_instance(options: &Options) -> Result<Value> {
+    let mut doctor = Command::new(options.root.join("target/release/skillvisor"));
+    let output = doctor.args(["doctor", "--json", "--data-dir", "/nonexistent"]).output().await?;
+    let report: Value = serde_json::from_slice(&output.stdout).context("doctor gives no JSON")?;
+    let freshness = report.get("freshness").filter(|freshness| freshness.is_object());
+    freshness.cloned().context("doctor cannot run a skill here")
 }
 
 struct Probe<'a> {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::{Secret, Settings};
-use crate::executor::AdmissionSettings;
+use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, is_locked};
@@ -67,14 +67,15 @@ pub(super) struct Embedded {
 
 impl Embedded {
     /// Opens the data directory and listens.
-    pub(super) async fn start(settings: &Settings, admin_key: Option<Secret>) -> Result<Self, Failure> {
+    pub(super) async fn start(settings: &Settings, admin_key: Option<Secret>, audit: Audit) -> Result<Self, Failure> {
         let data_dir = settings.data_dir.clone();
         let tls = match (&settings.tls_cert, &settings.tls_key) {
             (Some(cert), Some(key)) => Some(Arc::new(Tls::load(cert, key)?)),
             _ => None,
         };
         let had_key = data_dir.join(ADMIN_KEY_FILE).exists();
-        let host = Host::open(host_options(settings, admin_key)?).await.map_err(|error| opened(&data_dir, error))?;
+        let options = HostOptions { audit, ..host_options(settings, admin_key)? };
+        let host = Host::open(options).await.map_err(|error| opened(&data_dir, error))?;
         let options = HttpOptions {
             listen: settings.listen,
             tls: tls.clone(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::config::{LogFormat, Secret, Settings};
+use crate::executor::Audit;
 use crate::host::ADMIN_KEY_FILE;
 
 use super::client::{Client, no_key};
@@ -41,7 +42,7 @@ impl Connection {
         let keys = Keys { given: key, admin: admin_key.clone() };
         let give_up = Instant::now() + STARTING;
         loop {
-            let locked = match Embedded::start(&settings, admin_key.clone()).await {
+            let locked = match Embedded::start(&settings, admin_key.clone(), Audit::Full).await {
                 Ok(host) => return Self::to_ourselves(host, &settings.data_dir, &keys),
                 Err(failure) if failure.exit == Exit::Locked => failure,
                 Err(failure) => return Err(failure),

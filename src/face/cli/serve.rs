@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::config::{LogFormat, Settings};
+use crate::executor::Audit;
 use crate::host::ADMIN_KEY_FILE;
 
 use super::context::Context;
@@ -33,6 +34,28 @@ Examples:
 pub(super) struct ServeArgs {
     #[command(flatten)]
     settings: SettingFlags,
+
+    /// For measuring what the audit costs: no record is safe
+    #[arg(long, hide = true, value_enum, default_value = "full")]
+    unsafe_audit: AuditWord,
+}
+
+/// The values of `--unsafe-audit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum AuditWord {
+    Full,
+    OneCommit,
+    None,
+}
+
+impl AuditWord {
+    fn audit(self) -> Audit {
+        match self {
+            Self::Full => Audit::Full,
+            Self::OneCommit => Audit::AtEnd,
+            Self::None => Audit::Off,
+        }
+    }
 }
 
 pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Failure> {
@@ -43,10 +66,13 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     if let Err(error) = crate::face::http::raise_descriptor_limit() {
         tracing::warn!("The limit on open files could not be raised, so fewer connections are taken: {error}");
     }
+    if args.unsafe_audit != AuditWord::Full {
+        tracing::warn!("--unsafe-audit is set: runs are not safely written down; never serve anybody like this");
+    }
     let mut signals = Signals::new()?;
     let mut hangups = Hangups::new(settings.tls_cert.is_some())?;
     let mut host = tokio::select! {
-        host = Embedded::start(&settings, admin_key) => host?,
+        host = Embedded::start(&settings, admin_key, args.unsafe_audit.audit()) => host?,
         () = signals.next() => return Ok(Exit::Success),
     };
     tracing::info!(url = %host.url, data_dir = %settings.data_dir.display(), "Skillvisor serves");

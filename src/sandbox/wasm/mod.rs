@@ -7,6 +7,7 @@ mod egress;
 mod engine;
 mod limiter;
 mod output;
+mod probe;
 mod run;
 mod state;
 mod ticker;
@@ -26,10 +27,12 @@ use super::{BoxFuture, PrepareRequest, Preparing, SandboxCall, SandboxProvider, 
 
 use self::compile::Compiler;
 use self::components::Components;
+use self::engine::Reset;
 use self::run::Guests;
 use self::ticker::Ticker;
 
 pub use self::compile::{CompileSettings, THIS_PROGRAM, compile_worker, compile_worker_main};
+pub use self::probe::Freshness;
 
 /// How many task polls a guest thread does between two looks at timers and wake-ups. Guests
 /// give way once a tick, so this bounds how late a deadline is seen.
@@ -55,6 +58,7 @@ pub struct WasmSandbox {
     components: Components,
     compiler: Compiler,
     guests: Guests,
+    reset: Reset,
 }
 
 impl WasmSandbox {
@@ -74,7 +78,7 @@ impl WasmSandbox {
         let guests = Guests::start(engine.clone(), ticker)?;
         let components = Components::open(engine, linker, settings.cache.join(&hash))?;
         let compiler = Compiler::start(settings, components.directory(), &hash);
-        Ok(Self { components, compiler, guests })
+        Ok(Self { components, compiler, guests, reset })
     }
 }
 

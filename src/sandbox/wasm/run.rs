@@ -70,6 +70,40 @@ impl Guests {
         drop(ticking);
         Ok(reply)
     }
+
+    /// Median time in microseconds of `rounds` fresh instances, each with one call or none.
+    pub(super) async fn time(
+        &self,
+        loaded: Arc<Loaded>,
+        asked: SandboxCall,
+        rounds: usize,
+        with_call: bool,
+    ) -> Result<f64, Error> {
+        let Some(runtime) = &self.runtime else {
+            return Err(Error::new(Code::Unavailable, "the host is shutting down"));
+        };
+        let engine = self.engine.clone();
+        let task = runtime.spawn(async move {
+            let mut times = Vec::with_capacity(rounds);
+            for _ in 0..rounds {
+                let mut asked = asked.clone();
+                let begun = Instant::now();
+                let args = std::mem::take(&mut asked.args);
+                let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked)?;
+                let ended = if with_call {
+                    call(&mut attempt.store, &loaded, args).await.map(drop)
+                } else {
+                    loaded.instance.instantiate_async(&mut attempt.store).await.map(drop)
+                };
+                ended.map_err(Error::internal)?;
+                drop(attempt);
+                times.push(begun.elapsed());
+            }
+            times.sort_unstable();
+            Ok(times[rounds / 2].as_secs_f64() * 1e6)
+        });
+        task.await.map_err(Error::internal)?
+    }
 }
 
 impl Drop for Guests {

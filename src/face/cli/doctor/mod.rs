@@ -2,6 +2,7 @@
 
 mod data_dir;
 mod machine;
+mod sandbox;
 mod server;
 
 use std::collections::BTreeMap;
@@ -73,7 +74,14 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         checks.extend(tls(settings));
     }
     checks.extend(machine::checks());
-    tell(context, args, &checks, settings.as_ref())?;
+    let (check, freshness) = sandbox::check().await;
+    checks.push(check);
+    if context.output.json {
+        let explained = settings.as_ref().map(Settings::explain).unwrap_or_default();
+        context.output.json(&json!({ "checks": checks, "settings": explained, "freshness": freshness }))?;
+    } else {
+        tell(context, args, &checks, settings.as_ref())?;
+    }
     let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     Ok(if failed { Exit::RunEnded } else { Exit::Success })
 }
@@ -102,9 +110,6 @@ fn read_settings(context: &Context) -> Result<Settings, Vec<Check>> {
 fn tell(context: &Context, args: &DoctorArgs, checks: &[Check], settings: Option<&Settings>) -> Result<(), Failure> {
     let output = context.output;
     let explained = settings.map(Settings::explain).unwrap_or_default();
-    if output.json {
-        return output.json(&json!({ "checks": checks, "settings": explained }));
-    }
     let word = |verdict| match verdict {
         Verdict::Ok => "ok",
         Verdict::Warn => "warn",

@@ -1,0 +1,59 @@
+//! How long fresh instances take on this machine.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::model::{Digest, Error, ExecutionId, Limits, OwnerId};
+use crate::sandbox::{RunContext, SandboxCall};
+
+use super::WasmSandbox;
+
+/// Median times of one call, each in a fresh instance, without any hand-over between threads.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Freshness {
+    /// From nothing to an instance and back to nothing, in microseconds.
+    pub instance_us: f64,
+    /// The same with one call in between, in microseconds.
+    pub call_us: f64,
+    /// How used instances are wiped.
+    pub reset: String,
+}
+
+impl WasmSandbox {
+    /// Times `rounds` fresh instances of what is prepared as `call.digest`.
+    ///
+    /// # Errors
+    ///
+    /// As a run.
+    pub async fn freshness(&self, call: SandboxCall, rounds: usize) -> Result<Freshness, Error> {
+        let loaded = self.components.get(call.digest)?;
+        let instance_us = self.guests.time(Arc::clone(&loaded), call.clone(), rounds, false).await?;
+        let call_us = self.guests.time(loaded, call, rounds, true).await?;
+        Ok(Freshness { instance_us, call_us, reset: self.reset.to_string() })
+    }
+}
+
+impl SandboxCall {
+    /// A call of `digest` that belongs to no execution.
+    pub fn detached(digest: Digest, args: &str) -> Self {
+        let context = RunContext {
+            execution: ExecutionId::generate(),
+            skill: "probe@0.0.0".into(),
+            owner: OwnerId::system(),
+            session: None,
+            attempt: 1,
+            deadline_ms: 0,
+        };
+        Self {
+            digest,
+            function: "run".into(),
+            args: args.to_owned(),
+            limits: Limits::DEFAULT,
+            deadline: Instant::now() + Duration::from_secs(60),
+            context: Arc::new(context),
+        }
+    }
+}
