@@ -48,8 +48,8 @@ pub struct HostOptions {
     pub compile: CompileSettings,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
-    /// When runs are written down.
-    pub audit: Audit,
+    /// When runs are written down; something else than promised only to measure what that costs.
+    pub(crate) audit: Audit,
     /// The time of day.
     pub clock: Clock,
 }

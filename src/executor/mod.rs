@@ -255,7 +255,7 @@ fn check_args(request: &ExecutionRequest, skill: &RegisteredSkill, limits: &Limi
         return Err(Error::new(Code::TooLarge, detail));
     }
     let Some(checker) = skill.input()? else { return Ok(()) };
-    checker.check(request.args.value()).map_err(|fields| {
+    checker.check(&request.args.to_value()).map_err(|fields| {
         let detail = format!("the arguments do not match the input schema of {}", skill.skill.address());
         Error::fields(Code::InvalidArgs, detail, fields)
     })

@@ -151,7 +151,7 @@ proptest! {
     fn strict_json_keeps_text_and_value(value in value()) {
         let text = value.to_string();
         let strict = StrictJson::parse(&text).unwrap();
-        prop_assert_eq!((strict.text(), strict.value()), (text.as_str(), &value));
+        prop_assert_eq!((strict.text(), strict.to_value()), (text.as_str(), value));
     }
 
     #[test]

@@ -108,7 +108,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.json");
         std::fs::write(&file, "[1]\n").unwrap();
-        assert_eq!(read_args(&format!("@{}", file.display())).await.unwrap().value(), &json!([1]));
+        assert_eq!(read_args(&format!("@{}", file.display())).await.unwrap().to_value(), json!([1]));
         for bad in ["{", "@/nonexistent/file", "", "{\"a\":1,\"a\":2}"] {
             assert_eq!(read_args(bad).await.unwrap_err().exit, Exit::Usage, "{bad}");
         }

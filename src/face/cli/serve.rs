@@ -36,11 +36,23 @@ pub(super) struct ServeArgs {
     settings: SettingFlags,
 
     /// For measuring what the audit costs: no record is safe
-    #[arg(long, hide = true, value_enum, default_value = "full")]
+    #[cfg(feature = "measure")]
+    #[arg(long, value_enum, default_value = "full")]
     unsafe_audit: AuditWord,
 }
 
+impl ServeArgs {
+    /// When runs are written down: in every build but that of `scripts/bench`, as promised.
+    fn audit(&self) -> Audit {
+        #[cfg(feature = "measure")]
+        return self.unsafe_audit.audit();
+        #[cfg(not(feature = "measure"))]
+        Audit::Full
+    }
+}
+
 /// The values of `--unsafe-audit`.
+#[cfg(feature = "measure")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum AuditWord {
     Full,
@@ -48,6 +60,7 @@ enum AuditWord {
     None,
 }
 
+#[cfg(feature = "measure")]
 impl AuditWord {
     fn audit(self) -> Audit {
         match self {
@@ -66,13 +79,13 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     if let Err(error) = crate::face::http::raise_descriptor_limit() {
         tracing::warn!("The limit on open files could not be raised, so fewer connections are taken: {error}");
     }
-    if args.unsafe_audit != AuditWord::Full {
+    if args.audit() != Audit::Full {
         tracing::warn!("--unsafe-audit is set: runs are not safely written down; never serve anybody like this");
     }
     let mut signals = Signals::new()?;
     let mut hangups = Hangups::new(settings.tls_cert.is_some())?;
     let mut host = tokio::select! {
-        host = Embedded::start(&settings, admin_key, args.unsafe_audit.audit()) => host?,
+        host = Embedded::start(&settings, admin_key, args.audit()) => host?,
         () = signals.next() => return Ok(Exit::Success),
     };
     tracing::info!(url = %host.url, data_dir = %settings.data_dir.display(), "Skillvisor serves");

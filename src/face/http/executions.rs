@@ -130,10 +130,13 @@ impl RunBody {
 )]
 pub(crate) async fn create(State(app): State<App>, Authed(caller): Authed, content: Body) -> Result<Response, Problem> {
     let limit = caller.key.max_limits().args_bytes.saturating_add(ENVELOPE);
-    let bytes = read::bytes(content, usize::try_from(limit).unwrap_or(usize::MAX)).await?;
+    // Kept until the run has ended: its arguments take as much room.
+    let mut room = app.held.room(caller.owner());
+    let bytes = read::held(content, usize::try_from(limit).unwrap_or(usize::MAX), &mut room).await?;
     read::require_object(&bytes)?;
     let body: RunBody = serde_json::from_slice(&bytes)
         .map_err(|error| Error::new(Code::Malformed, format!("the body cannot be read: {error}")))?;
+    drop(bytes);
     let request = body.into_request(&caller)?;
     let execution = Arc::clone(&app.host.executor).execute(caller, request).await?;
     Ok(json(wire::execution(&execution)))

@@ -1,14 +1,11 @@
-//! `/metrics`, and the counting of requests.
+//! `/metrics`.
 
-use std::sync::Arc;
-
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::model::{Error, Scope};
-use crate::telemetry::{CONTENT_TYPE as OPENMETRICS, Telemetry};
+use crate::telemetry::CONTENT_TYPE as OPENMETRICS;
 
 use super::App;
 use super::auth::Authed;
@@ -34,14 +31,4 @@ pub(super) async fn show_without_key(State(app): State<App>) -> Result<Response,
 async fn text(app: &App) -> Result<Response, Error> {
     let text = app.host.metrics().await?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
-}
-
-/// Counts each request by the template of its route: paths have names and ids in them.
-pub(super) async fn count(State(telemetry): State<Arc<Telemetry>>, request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let method = request.method().clone();
-    let response = next.run(request).await;
-    let route = route.as_ref().map(MatchedPath::as_str);
-    telemetry.http.answered(route, method.as_str(), response.status().as_u16());
-    response
 }

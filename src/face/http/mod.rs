@@ -8,6 +8,7 @@ mod executions;
 mod form;
 mod headers;
 mod health;
+mod held;
 mod keys;
 mod metrics;
 mod openapi;
@@ -24,21 +25,25 @@ mod staging;
 mod tls;
 mod wire;
 
+use std::ops::Deref;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
-use tower_http::catch_panic::CatchPanicLayer;
+use futures_util::FutureExt;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::host::Host;
 use crate::model::{Code, Error};
+use crate::telemetry::Telemetry;
 
+use self::held::Held;
 use self::problem::Problem;
 use self::refusals::Refusals;
 
@@ -49,19 +54,37 @@ pub use self::tls::Tls;
 
 /// What every handler gets.
 #[derive(Clone)]
-pub(crate) struct App {
+pub(crate) struct App(Arc<AppParts>);
+
+/// The parts of an [`App`].
+pub(crate) struct AppParts {
     pub(crate) host: Host,
     pub(crate) max_upload_bytes: u64,
     /// Requests without a valid key.
     refusals: Refusals,
+    /// Bodies in memory.
+    held: Held,
     /// What `/openapi.json` shows.
     document: Bytes,
 }
 
+impl Deref for App {
+    type Target = AppParts;
+
+    fn deref(&self) -> &AppParts {
+        &self.0
+    }
+}
 impl App {
     pub(crate) fn new(host: Host, max_upload_bytes: u64) -> Self {
         let document = openapi::document(routes().into_openapi());
-        Self { host, max_upload_bytes, refusals: Refusals::default(), document }
+        Self(Arc::new(AppParts {
+            host,
+            max_upload_bytes,
+            refusals: Refusals::default(),
+            held: Held::default(),
+            document,
+        }))
     }
 }
 
@@ -86,21 +109,19 @@ fn routes() -> OpenApiRouter<App> {
 
 /// The whole API.
 pub(crate) fn router(app: App, pace: Pace) -> Router {
-    // Forms alone are read by the framework, which needs to be told; `read` bounds the rest.
-    let form = usize::try_from(app.max_upload_bytes.saturating_add(skills::FORM)).unwrap_or(usize::MAX);
     let (routes, _) = routes().split_for_parts();
-    let telemetry = Arc::clone(&app.host.telemetry);
-    let routes = routes.layer(DefaultBodyLimit::max(form)).with_state(app);
-    guarded(routes, pace).layer(middleware::from_fn_with_state(telemetry, metrics::count))
+    let around = Around { pace, telemetry: Some(Arc::clone(&app.host.telemetry)) };
+    guarded(routes.with_state(app), around)
 }
 
 /// The routes of the listener for metrics alone.
 fn metrics_router(app: App, pace: Pace) -> Router {
-    guarded(Router::new().route("/metrics", get(metrics::show_without_key)).with_state(app), pace)
+    let routes = Router::new().route("/metrics", get(metrics::show_without_key)).with_state(app);
+    guarded(routes, Around { pace, telemetry: None })
 }
 
 /// Routes with what holds for every request and every reply, also where there is no route.
-fn guarded(routes: Router, pace: Pace) -> Router {
+fn guarded(routes: Router, around: Around) -> Router {
     routes
         .fallback(async || Problem(Error::not_found("path")))
         .method_not_allowed_fallback(async || {
@@ -109,19 +130,33 @@ fn guarded(routes: Router, pace: Pace) -> Router {
                 "this path does not take that method; `Allow` lists those it takes",
             ))
         })
-        .layer(CatchPanicLayer::custom(|_| Problem(Error::internal("a handler panicked")).into_response()))
-        .layer(middleware::from_fn(move |request, next| around(pace, request, next)))
+        .layer(middleware::from_fn_with_state(Arc::new(around), guard))
 }
 
-/// What is done around every handler.
-async fn around(pace: Pace, request: Request, next: Next) -> Response {
+/// What stands around every handler. It is one layer, because each costs every request a
+/// few allocations.
+struct Around {
+    pace: Pace,
+    /// Where requests are counted, if they are.
+    telemetry: Option<Arc<Telemetry>>,
+}
+
+async fn guard(State(around): State<Arc<Around>>, request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
+    let method = request.method().clone();
     let is_http1 = request.version() < axum::http::Version::HTTP_2;
-    let mut response = problem::locate(drain::drain_refused(pace.hold(request), next).await, &uri);
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let answer = AssertUnwindSafe(drain::drain_refused(around.pace.hold(request), next)).catch_unwind().await;
+    let answer = answer.unwrap_or_else(|_| Problem(Error::internal("a handler panicked")).into_response());
+    let mut response = problem::locate(answer, &uri);
     headers::complete(response.headers_mut());
     if !is_http1 {
         // HTTP/2 has no such header (RFC 9113, section 8.2.2).
         response.headers_mut().remove(axum::http::header::CONNECTION);
+    }
+    if let Some(telemetry) = &around.telemetry {
+        let route = route.as_ref().map(MatchedPath::as_str);
+        telemetry.http.answered(route, method.as_str(), response.status().as_u16());
     }
     response
 }

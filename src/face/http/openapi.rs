@@ -32,7 +32,7 @@ const BEARER: &str = "key";
     responses((status = 200, description = "The document", body = serde_json::Value)),
 )]
 pub(crate) async fn describe(State(app): State<App>) -> Response {
-    ([(CONTENT_TYPE, "application/json")], app.document).into_response()
+    ([(CONTENT_TYPE, "application/json")], app.document.clone()).into_response()
 }
 
 /// What stands in the document before any route does.

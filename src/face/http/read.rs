@@ -5,11 +5,13 @@ use std::error::Error as StdError;
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use bytes::BytesMut;
 use http_body_util::{BodyExt, Collected, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::model::{Code, Error, StrictJson};
 
+use super::held::Room;
 use super::pace::TooSlow;
 use super::problem::Problem;
 
@@ -31,6 +33,36 @@ pub(super) async fn bytes(body: Body, limit: usize) -> Result<Bytes, Error> {
     whole
         .map(Collected::to_bytes)
         .map_err(|error| if is_behind::<LengthLimitError>(&*error) { too_large() } else { broken_off(&*error) })
+}
+
+/// Reads a whole body as [`bytes()`] does, and takes room for it as it comes.
+///
+/// # Errors
+///
+/// Those, and `overloaded` or `queue_full` if there is no room.
+pub(super) async fn held(body: Body, limit: usize, room: &mut Room) -> Result<Bytes, Error> {
+    let too_large = || Error::new(Code::TooLarge, format!("the body has more than {limit} bytes"));
+    if body.size_hint().lower() > limit as u64 {
+        return Err(too_large());
+    }
+    let (mut body, mut whole) = (body, Bytes::new());
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|error| broken_off(&error))?.into_data() else { continue };
+        if whole.len() + data.len() > limit {
+            return Err(too_large());
+        }
+        room.grow(data.len())?;
+        // Most bodies come in one piece, which is not copied.
+        whole = if whole.is_empty() { data } else { joined(whole, &data) };
+    }
+    Ok(whole)
+}
+
+/// Both, one after the other, where possible without moving the first.
+fn joined(first: Bytes, second: &[u8]) -> Bytes {
+    let mut both = BytesMut::from(first);
+    both.extend_from_slice(second);
+    both.freeze()
 }
 
 /// Reads a small body as strict JSON into a type.

@@ -7,14 +7,14 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::Request;
 use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
+use tower::Service;
 
 use crate::host::Host;
 use crate::model::{Code, Error};
@@ -27,6 +27,8 @@ use super::{App, Pace, metrics_router, router};
 
 /// How long a client may take over the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Largest head of a request, and what is read ahead of a body, in bytes.
+const MAX_HEAD: usize = 64 << 10;
 /// Connections that wait to be accepted. A client beyond that tries again only after a second.
 const BACKLOG: u32 = 4096;
 
@@ -194,14 +196,15 @@ impl Talk {
     async fn over(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Self { router, peer, pace, watcher, place } = self;
         let mut builder = Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(pace.head);
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(pace.head).max_buf_size(MAX_HEAD);
         builder.http2().timer(TokioTimer::new()).keep_alive_interval(pace.head).keep_alive_timeout(pace.head);
-        let router = router.map_request(move |mut request: Request<Incoming>| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
-            request
+            // A router is always ready.
+            router.clone().call(request)
         });
         let stream = TokioIo::new(Opening::new(stream, pace.head));
-        let connection = builder.serve_connection(stream, TowerToHyperService::new(router)).into_owned();
+        let connection = builder.serve_connection(stream, service).into_owned();
         if let Err(error) = watcher.watch(connection).await {
             tracing::debug!("A connection ended: {error}");
         }

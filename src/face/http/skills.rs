@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::body::{Body, HttpBody};
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRequest, Multipart, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -24,7 +24,7 @@ use super::staging::stage;
 use super::{bodies, shapes, wire};
 
 /// Room for what stands around the component in a multipart upload, in bytes.
-pub(super) const FORM: u64 = (read::SMALL_BODY as u64) + (64 << 10);
+const FORM: u64 = (read::SMALL_BODY as u64) + (64 << 10);
 /// Skills on one page.
 const MAX_PAGE: usize = 500;
 
@@ -102,7 +102,11 @@ fn refuse_early(app: &App, body: &Body) -> Result<(), Error> {
 /// The two parts of a multipart upload, in any order.
 async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedComponent), Error> {
     let progress = Progress::default();
-    let form = Multipart::from_request(request.map(|body| progress.watch(body)), &()).await;
+    let mut request = request.map(|body| progress.watch(body));
+    // Forms alone are read by the framework, which needs to be told; `read` bounds the rest.
+    let most = usize::try_from(app.max_upload_bytes.saturating_add(FORM)).unwrap_or(usize::MAX);
+    DefaultBodyLimit::max(most).apply(&mut request);
+    let form = Multipart::from_request(request, &()).await;
     let mut form = form.map_err(|error| Error::new(Code::Malformed, error.body_text()))?;
     let (mut manifest, mut component) = (None, None);
     while let Some(mut part) = form.next_field().await.map_err(|error| read::broken_off(&error))? {

@@ -118,8 +118,11 @@ async fn a_handler_that_panics_answers_a_problem_that_says_nothing_of_it() {
     async fn broken() -> &'static str {
         panic!("a secret")
     }
-    let (response, body) =
-        reply(guarded(Router::new().route("/broken", get(broken)), Pace::default()), "/broken").await;
+    let (response, body) = reply(
+        guarded(Router::new().route("/broken", get(broken)), Around { pace: Pace::default(), telemetry: None }),
+        "/broken",
+    )
+    .await;
     assert_eq!(response.status(), 500);
     assert_eq!((&body["code"], &body["instance"]), (&Value::from("internal"), &Value::from("/broken")));
     assert!(!body.to_string().contains("secret"), "{body}");
@@ -129,7 +132,11 @@ async fn a_handler_that_panics_answers_a_problem_that_says_nothing_of_it() {
 #[tokio::test]
 async fn a_reply_may_say_something_else_than_the_usual_headers() {
     let page = async || ([("cache-control", "max-age=60")], "{}");
-    let (response, _) = reply(guarded(Router::new().route("/page", get(page)), Pace::default()), "/page").await;
+    let (response, _) = reply(
+        guarded(Router::new().route("/page", get(page)), Around { pace: Pace::default(), telemetry: None }),
+        "/page",
+    )
+    .await;
     assert_eq!(response.headers()["cache-control"], "max-age=60");
     assert_eq!(response.headers()["x-content-type-options"], "nosniff");
 }
