@@ -261,6 +261,9 @@ fn in_background(data_dir: &Path, arguments: &[&str]) -> Background {
 async fn where_no_server_runs_a_command_is_its_own_and_others_join_it() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
+    run(&mut command(&data, &["push", HELLO])).expect(8);
+    assert!(!data.exists(), "a mistyped directory is not made");
+    std::fs::create_dir(&data).unwrap();
     run(&mut command(&data, &["push", HELLO])).expect(0);
     push(&data, "slow-host-call");
     assert_eq!(holder(&data), None, "who has ended says so");

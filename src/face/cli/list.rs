@@ -35,7 +35,9 @@ pub(super) async fn run(output: Output, client: &Client, args: &ListArgs) -> Res
         return Ok(Exit::Success);
     }
     if skills.is_empty() {
-        output.note("no skills; `skillvisor push FILE.wasm` uploads one");
+        let filtered = [&args.q, &args.tag, &args.owner].iter().any(|filter| filter.is_some());
+        let note = if filtered { "no skill matches" } else { "no skills; `skillvisor push FILE.wasm` uploads one" };
+        output.note(note);
         return Ok(Exit::Success);
     }
     let row = |skill: &Value| {

@@ -37,6 +37,12 @@ impl Connection {
             return Self::to_named(context, url, key);
         }
         let settings = quiet(context.settings(&BTreeMap::new())?);
+        if !settings.data_dir.exists() {
+            // A directory that is made by mistake would answer as an empty host does.
+            let detail = format!("there is no data directory {}", settings.data_dir.display());
+            return Err(Failure::new(Exit::Unreachable, "no_data_dir", detail)
+                .hint("`skillvisor serve` makes it; --data-dir names another one, --url a server elsewhere"));
+        }
         logging::start(settings.log_format, &settings.log_level, context.output.has_terminal());
         let admin_key = context.environment.admin_key()?;
         let keys = Keys { given: key, admin: admin_key.clone() };

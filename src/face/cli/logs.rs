@@ -112,7 +112,7 @@ async fn list(output: Output, client: &Client, args: &LogsArgs) -> Result<Exit, 
         output.note("no executions");
         return Ok(Exit::Success);
     }
-    output.table(&["ID", "SKILL", "STATUS", "CODE", "TOOK", "CREATED", "SESSION"], &rows)?;
+    output.table(&["ID", "SKILL", "STATUS", "CODE", "TOOK", "CREATED", "OWNER", "KEY", "SESSION"], &rows)?;
     let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
     if usize::try_from(total).is_ok_and(|total| total > rows.len()) {
         output.note(&format!("{} of {total}; --limit shows more", rows.len()));
@@ -125,7 +125,9 @@ fn row(execution: &Value) -> Vec<String> {
     let code = execution.get("error").map(|error| value::text(error, "code")).unwrap_or_default();
     let took = execution.get("durationMs").and_then(Value::as_f64).map(|ms| table::time(from_ms(ms)));
     let took = took.unwrap_or_default();
-    vec![text("id"), text("skillId"), text("status"), code, took, text("createdAt"), text("sessionId")]
+    let [id, skill, status, created, owner, key, session] =
+        ["id", "skillId", "status", "createdAt", "owner", "keyId", "sessionId"].map(text);
+    vec![id, skill, status, code, took, created, owner, key, session]
 }
 
 #[cfg(test)]

@@ -119,7 +119,13 @@ async fn upload(output: Output, client: &Client, args: &PushArgs, pieces: Pieces
     let upload = Upload { path: &["api", "skills"], query: &query, content_type: &pieces.content_type, length };
     let reply = client.upload(upload, stream::iter(chunks)).await;
     bar.finish_and_clear();
-    reply
+    reply.map_err(|failure| {
+        let unnamed = failure.fields.iter().any(|field| matches!(field.pointer.as_str(), "/name" | "/version"));
+        if failure.code == "invalid_manifest" && unnamed {
+            return failure.hint("give --name and --version, or push a folder whose SKILL.md has a manifest");
+        }
+        failure
+    })
 }
 
 /// Waits until the skill is compiled, and gives the last answer as text and value.
