@@ -50,3 +50,23 @@ impl WasiHttpHooks for NoEgress {
         BODY_CHUNK
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, Empty};
+
+    use super::*;
+
+    #[test]
+    fn a_denial_repeats_no_more_of_an_address_than_a_reader_wants() {
+        let mut egress = NoEgress::default();
+        let uri = format!("https://{0}/{0}", "x".repeat(5000));
+        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let request = http::Request::get(uri).body(body).unwrap();
+        drop(egress.send_request(request, None, Box::new(async { Ok(()) })));
+        let denial = &egress.denials[0];
+        for text in [&denial.asked, &denial.grant] {
+            assert!(text.len() <= MAX_ADDRESS + "network: https://".len(), "{} bytes", text.len());
+        }
+    }
+}
