@@ -17,7 +17,7 @@ use crate::model::{
     Status, Streams, Usage, redacted_copy, strict_value,
 };
 use crate::registry::{RegisteredSkill, Registry};
-use crate::sandbox::{RunContext, SandboxCall, SandboxProvider, SandboxReply};
+use crate::sandbox::{Ends, RunContext, SandboxCall, SandboxProvider, SandboxReply};
 use crate::store::{NewExecution, Store};
 use crate::telemetry::{Load, Telemetry};
 
@@ -193,7 +193,9 @@ impl Executor {
         let limits = admitted.limits;
         let attempt = Duration::from_millis(limits.attempt_timeout_ms);
         let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
-        let deadline = whole.min(Instant::now() + attempt);
+        let attempt = Instant::now() + attempt;
+        let ends = if attempt < whole { Ends::Attempt } else { Ends::Whole };
+        let deadline = whole.min(attempt);
         let left = deadline.saturating_duration_since(Instant::now());
         let context = RunContext {
             execution: execution.id,
@@ -209,6 +211,7 @@ impl Executor {
             args: admitted.request.args.text().to_owned(),
             limits,
             deadline,
+            ends,
             context: Arc::new(context),
         };
         self.sandbox.run(call).await

@@ -1,6 +1,7 @@
 //! Which skills there are: their manifests, their versions, and how a name becomes one of them.
 
 mod manifest;
+mod readying;
 mod reserved;
 mod schema;
 mod staging;
@@ -23,10 +24,8 @@ use crate::model::{
     Caller, Clock, Code, Digest, Error, Key, OwnerId, Scope, Skill, SkillId, SkillName, SkillRef, SkillState,
     VersionSelector,
 };
-use crate::sandbox::{PrepareRequest, SandboxProvider};
+use crate::sandbox::SandboxProvider;
 use crate::store::Store;
-
-use self::under_way::UnderWay;
 
 pub use self::manifest::{Manifest, Retry};
 pub use self::schema::Checker;
@@ -228,7 +227,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `compiling` at the deadline; and why it may not run at all.
+    /// `compiling` at the deadline; `not_found` if it is deleted; and why it may not run at all.
     pub async fn runnable(
         &self,
         mut skill: Arc<RegisteredSkill>,
@@ -236,9 +235,8 @@ impl Registry {
     ) -> Result<Arc<RegisteredSkill>, Error> {
         loop {
             let changed = self.changed.notified();
-            if let Some(current) = self.skills.read().by_id.get(&skill.skill.id) {
-                skill = Arc::clone(current);
-            }
+            let current = self.skills.read().by_id.get(&skill.skill.id).cloned();
+            skill = current.ok_or_else(|| Error::not_found("skill"))?;
             skill.skill.require_runnable()?;
             if skill.skill.state == SkillState::Ready {
                 return Ok(skill);
@@ -332,32 +330,6 @@ impl Registry {
             }
         }
         Ok(())
-    }
-
-    /// Makes ready in the background what is not, or no longer: code of another engine.
-    fn prepare_all(self: &Arc<Self>) {
-        let skills: Vec<_> = self.skills.read().by_id.values().cloned().collect();
-        for registered in skills {
-            let skill = &registered.skill;
-            let digest = skill.handler.digest();
-            let is_done = skill.state == SkillState::Ready && self.sandbox.is_prepared(digest);
-            if is_done || skill.state == SkillState::Failed {
-                continue;
-            }
-            // Only in memory: to the store it is ready, and will be again.
-            let waiting = Skill { state: SkillState::Compiling, ..skill.clone() };
-            self.skills.write().put(RegisteredSkill::new(waiting));
-            let bytes = std::fs::metadata(self.blob(digest)).map_or(0, |file| file.len());
-            let request = PrepareRequest { owner: skill.owner.clone(), digest, file: self.blob(digest), bytes };
-            let mut under_way = UnderWay::begin(self, digest);
-            match self.sandbox.prepare(request) {
-                Ok(preparing) => {
-                    under_way.preparing = Some(preparing);
-                    tokio::spawn(Arc::clone(self).finish_preparing(skill.clone(), under_way));
-                }
-                Err(error) => tracing::error!(skill.id = %skill.id, "A skill cannot be made ready: {error}"),
-            }
-        }
     }
 }
 

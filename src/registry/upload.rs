@@ -216,11 +216,23 @@ impl Registry {
         }
         if !existing.deleted {
             let current = self.skills.read().by_id.get(&old.id).cloned();
-            return Ok(Registered::Unchanged(current.unwrap_or_else(|| RegisteredSkill::new(old))));
+            let current = current.unwrap_or_else(|| RegisteredSkill::new(old));
+            return Ok(Registered::Unchanged(self.heal(current, skill.state).await?));
         }
         let restored = Skill { id: old.id, created_at: old.created_at, ..skill };
         self.store.restore_skill(restored.clone(), record).await?;
         Ok(Registered::Created(self.add(restored)))
+    }
+
+    /// Takes over how far the same component came just now, where it had not come before: what
+    /// went wrong then was not its fault.
+    async fn heal(&self, current: Arc<RegisteredSkill>, state: SkillState) -> Result<Arc<RegisteredSkill>, Error> {
+        if current.skill.state == SkillState::Ready || current.skill.state == state {
+            return Ok(current);
+        }
+        let healed = Skill { state, problem: None, updated_at: self.clock.now_ms(), ..current.skill.clone() };
+        self.store.update_skill(healed.clone()).await?;
+        Ok(self.add(healed))
     }
 
     /// Writes down how the compiling of a registered skill went.
@@ -233,7 +245,10 @@ impl Registry {
         };
         let (state, problem) = match result {
             Ok(()) => (SkillState::Ready, None),
-            Err(error) if error.code == Code::InvalidComponent => (SkillState::Failed, Some(error.detail)),
+            // What was ready once is sound; the compiler of today may have had too little of something.
+            Err(error) if error.code == Code::InvalidComponent && skill.state != SkillState::Ready => {
+                (SkillState::Failed, Some(error.detail))
+            }
             // Nothing is wrong with the skill: the next start tries again.
             Err(error) => (SkillState::Unavailable, Some(error.detail)),
         };

@@ -83,6 +83,15 @@ pub struct RunContext {
     pub deadline_ms: i64,
 }
 
+/// What a deadline ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// This attempt (`limits.attemptTimeoutMs`).
+    Attempt,
+    /// The whole execution (`limits.timeoutMs`).
+    Whole,
+}
+
 /// One attempt to run one function.
 #[derive(Clone, Debug)]
 pub struct SandboxCall {
@@ -96,6 +105,8 @@ pub struct SandboxCall {
     pub limits: Limits,
     /// When it is ended.
     pub deadline: Instant,
+    /// Which limit that is.
+    pub ends: Ends,
     /// What it may know.
     pub context: Arc<RunContext>,
 }

@@ -97,13 +97,14 @@ impl Store {
             .await
     }
 
-    /// Whether the database answers.
+    /// Whether the database answers, through the one thread that writes: a store that can
+    /// only be read carries out nothing.
     ///
     /// # Errors
     ///
     /// As any read.
     pub async fn ping(&self) -> Result<(), Error> {
-        self.read(|connection| connection.query_row("SELECT 1", [], |_| Ok(()))).await
+        self.write(|connection| connection.query_row("SELECT 1", [], |_| Ok(()))).await
     }
 
     /// Checks the whole file; the answer is `ok` or what is damaged.

@@ -1,5 +1,6 @@
 //! The one thread that writes, and commits what has gathered as one group.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -59,12 +60,9 @@ impl Writer {
                 let _ = answer.send(committed.and_then(|()| result.unwrap_or_else(|| Err(rolled_back()))));
             })
         });
-        let sent = match &*self.jobs.lock() {
-            Some(jobs) => jobs.send(job).is_ok(),
-            None => false,
-        };
-        if !sent {
-            return Err(Error::new(Code::Unavailable, "the host is shutting down"));
+        match &*self.jobs.lock() {
+            Some(jobs) => jobs.send(job).map_err(|_| Error::internal("the store's writer has ended"))?,
+            None => return Err(Error::new(Code::Unavailable, "the host is shutting down")),
         }
         answered.await.map_err(Error::internal)?
     }
@@ -121,7 +119,10 @@ fn write_group(
         // SQLite may roll a group back by itself (a full disk does that): what is left
         // must not run outside a transaction.
         let open = !connection.is_autocommit();
-        replies.push(job(open.then_some(connection)));
+        let done = catch_unwind(AssertUnwindSafe(|| job(open.then_some(connection))));
+        // A job may have done half of its part, so that none of the group can be kept. The
+        // thread lives on: a bug in one question must not end all writing.
+        replies.push(done.map_err(|_| Error::internal("a write panicked"))?);
         next = if open && replies.len() < GROUP { jobs.try_recv().ok() } else { None };
     }
     begun?;
@@ -138,4 +139,28 @@ fn rolled_back() -> Error {
 /// The same error for another asker of the group.
 fn copy(error: &Error) -> Error {
     Error { source: None, fields: error.fields.clone(), ..Error::new(error.code, error.detail.clone()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_one_job_undoes_it_and_the_next_one_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = Connection::open(dir.path().join("db")).unwrap();
+        let writer = Writer::start(connection, Telemetry::new()).unwrap();
+        writer.run(|c| c.execute_batch("CREATE TABLE t (n)")).await.unwrap();
+        let failed = writer
+            .run::<()>(|c| {
+                c.execute_batch("SAVEPOINT job; INSERT INTO t VALUES (1)")?;
+                panic!("a bug")
+            })
+            .await;
+        assert_eq!(failed.unwrap_err().code, Code::Internal);
+        writer.run(|c| c.execute_batch("INSERT INTO t VALUES (2)")).await.unwrap();
+        let all = "SELECT group_concat(n) FROM t";
+        let kept: String = writer.run(|c| c.query_row(all, [], |row| row.get(0))).await.unwrap();
+        assert_eq!(kept, "2");
+    }
 }

@@ -70,6 +70,9 @@ mod garbage;
 /// Callers who leave in the middle.
 mod leaving;
 
+/// What is compiled anew, and what can go wrong with that.
+mod readying;
+
 /// The host as a library.
 mod library;
 

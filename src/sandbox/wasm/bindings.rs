@@ -1,7 +1,11 @@
 //! Our own interfaces of `wit/`, and the linker with everything a guest may import.
 
 use wasmtime::Engine;
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::StoreContextMut;
+use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime_wasi_http::WasiHttpView;
+use wasmtime_wasi_http::p2::bindings::http::types::{HostOutgoingRequest as _, Method};
+use wasmtime_wasi_http::p2::types::HostOutgoingRequest;
 
 use crate::model::{Digest, clip};
 
@@ -11,8 +15,14 @@ wasmtime::component::bindgen!({ path: "wit", world: "skill" });
 
 use self::skillvisor::skill::{context, progress, types};
 
+/// The interface that the library links, by its whole name.
+const HTTP_TYPES: &str = "wasi:http/types@0.2.12";
 /// Most bytes of one progress message that are kept.
 const MAX_MESSAGE: usize = 1024;
+/// Most bytes of the method, of path and query, and of the authority of a request.
+const MAX_METHOD: usize = 32;
+const MAX_PATH: usize = 8 << 10;
+const MAX_AUTHORITY: usize = 512;
 
 /// A linker with all of WASI 0.2, `wasi:http` and our own interfaces: a guest may import
 /// any of them; what they do is decided when they are called.
@@ -24,10 +34,49 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    bound_requests(&mut linker)?;
     types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     context::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     progress::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     Ok(linker)
+}
+
+/// Bounds the texts of outgoing requests. The library keeps them as long as the guest keeps
+/// the request, and bounds the first not at all and the others at 64 KiB.
+fn bound_requests(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    type Request = Resource<HostOutgoingRequest>;
+    type Answer = wasmtime::Result<(Result<(), ()>,)>;
+    linker.allow_shadowing(true);
+    let mut http = linker.instance(HTTP_TYPES)?;
+    http.func_wrap(
+        "[method]outgoing-request.set-method",
+        |mut store: StoreContextMut<'_, State>, (request, method): (Request, Method)| -> Answer {
+            match &method {
+                Method::Other(name) if name.len() > MAX_METHOD => Ok((Err(()),)),
+                _ => Ok((store.data_mut().http().set_method(request, method)?,)),
+            }
+        },
+    )?;
+    http.func_wrap(
+        "[method]outgoing-request.set-path-with-query",
+        |mut store: StoreContextMut<'_, State>, (request, path): (Request, Option<String>)| -> Answer {
+            if path.as_ref().is_some_and(|path| path.len() > MAX_PATH) {
+                return Ok((Err(()),));
+            }
+            Ok((store.data_mut().http().set_path_with_query(request, path)?,))
+        },
+    )?;
+    http.func_wrap(
+        "[method]outgoing-request.set-authority",
+        |mut store: StoreContextMut<'_, State>, (request, authority): (Request, Option<String>)| -> Answer {
+            if authority.as_ref().is_some_and(|authority| authority.len() > MAX_AUTHORITY) {
+                return Ok((Err(()),));
+            }
+            Ok((store.data_mut().http().set_authority(request, authority)?,))
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
 }
 
 impl types::Host for State {}

@@ -20,6 +20,8 @@ use super::state::State;
 pub(super) struct Loaded {
     pub(super) instance: InstancePre<State>,
     pub(super) run: ComponentExportIndex,
+    /// Linear memories of one instance.
+    pub(super) memories: u32,
 }
 
 /// The compiled components of one engine configuration.
@@ -127,6 +129,7 @@ impl Components {
         let instance = self.linker.instantiate_pre(&component).map_err(unfit)?;
         let run = component.get_export_index(None, RUN);
         let run = run.ok_or_else(|| Error::new(Code::InvalidComponent, "it exports no `run`"))?;
-        Ok(Loaded { instance, run })
+        let memories = component.resources_required().map_or(0, |needs| needs.num_memories);
+        Ok(Loaded { instance, run, memories })
     }
 }

@@ -8,6 +8,8 @@ use crate::model::{Denial, clip};
 const MAX_DENIALS: usize = 20;
 /// Most bytes of an address in a denial.
 const MAX_ADDRESS: usize = 256;
+/// Most bytes of a body that the host takes in one write; it holds two writes of each body.
+const BODY_CHUNK: usize = 4 << 10;
 
 /// Answers every request with the interface's own denial, and writes down what was asked.
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ impl WasiHttpHooks for NoEgress {
         let (scheme, authority) = (uri.scheme_str().unwrap_or("https"), uri.authority());
         // Without the query: it may hold what is nobody's business.
         let host = authority.map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or(""));
+        let mut host = host.to_owned();
+        clip(&mut host, MAX_ADDRESS);
         let mut asked = format!("{} {scheme}://{host}{}", request.method(), uri.path());
         clip(&mut asked, MAX_ADDRESS);
         let denial = Denial {
@@ -40,5 +44,29 @@ impl WasiHttpHooks for NoEgress {
             self.denials.push(denial);
         }
         Box::new(async { Err(Error::HttpRequestDenied) })
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        BODY_CHUNK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, Empty};
+
+    use super::*;
+
+    #[test]
+    fn a_denial_repeats_no_more_of_an_address_than_a_reader_wants() {
+        let mut egress = NoEgress::default();
+        let uri = format!("https://{0}/{0}", "x".repeat(5000));
+        let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let request = http::Request::get(uri).body(body).unwrap();
+        drop(egress.send_request(request, None, Box::new(async { Ok(()) })));
+        let denial = &egress.denials[0];
+        for text in [&denial.asked, &denial.grant] {
+            assert!(text.len() <= MAX_ADDRESS + "network: https://".len(), "{} bytes", text.len());
+        }
     }
 }

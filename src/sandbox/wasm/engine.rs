@@ -13,11 +13,23 @@ const FIBER_STACK: usize = 1 << 20;
 /// Core instances in one component.
 pub(super) const MAX_CORE_INSTANCES: u32 = 200;
 /// Linear memories in one component.
-const MAX_MEMORIES: u32 = 32;
+const MAX_MEMORIES: u32 = 8;
 /// Tables in one component.
 const MAX_TABLES: u32 = 64;
 /// Elements in one table.
 const MAX_TABLE_ELEMENTS: usize = 100_000;
+
+/// Most address space for the memories of a pool, in slots of a little more than 4 GiB: a
+/// process has 128 TiB, and most of that stays free.
+const MAX_SLOTS: u32 = 8192;
+
+/// An engine, and what it has room for.
+pub(super) struct Running {
+    pub(super) engine: Engine,
+    pub(super) reset: Reset,
+    /// Linear memories at one time. Everything else there is enough of.
+    pub(super) memories: u32,
+}
 
 /// How a slot is made clean for the next instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,37 +72,41 @@ pub(super) fn config() -> Config {
     config
 }
 
-/// Builds the engine for running, with the best allocator that this machine has room for.
+/// Builds the engine for running `instances` at one time, with the best allocator that this
+/// machine has room for: at best, each of them may have all that one component may have.
 ///
 /// # Errors
 ///
 /// `internal` if not even the plainest engine can be built.
-pub(super) fn engine(instances: u32) -> Result<(Engine, Reset), Error> {
+pub(super) fn engine(instances: u32) -> Result<Running, Error> {
     let scan = PoolingAllocationConfig::is_pagemap_scan_available();
     let reset = if scan { Reset::PagemapScan } else { Reset::Decommit };
-    for slots in [instances, instances / 8] {
+    let all = instances.saturating_mul(MAX_MEMORIES).min(MAX_SLOTS);
+    for memories in [all, instances, instances / 8] {
+        let memories = memories.clamp(2 * MAX_MEMORIES, MAX_SLOTS);
         let mut config = config();
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(slots.max(16), reset)));
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances.max(1), memories, reset)));
         match Engine::new(&config) {
-            Ok(engine) => return Ok((engine, reset)),
+            Ok(engine) => return Ok(Running { engine, reset, memories }),
             Err(error) => tracing::warn!(
-                pool.slots = slots,
-                "No room in the address space for a pool of {slots} instances: {error}"
+                pool.memories = memories,
+                "No room in the address space for a pool of {memories} memories: {error}"
             ),
         }
     }
     let engine = Engine::new(&config()).map_err(Error::internal)?;
-    Ok((engine, Reset::OnDemand))
+    Ok(Running { engine, reset: Reset::OnDemand, memories: all })
 }
 
-fn pool(instances: u32, reset: Reset) -> PoolingAllocationConfig {
+/// Only memories take much address space: of the rest there is what `instances` may have at most.
+fn pool(instances: u32, memories: u32, reset: Reset) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     #[expect(clippy::cast_possible_truncation, reason = "4 GiB fit the address space of a 64-bit host")]
     let memory = (Limits::HOST_MAXIMUM.memory_mb << 20) as usize;
     pool.total_component_instances(instances)
-        .total_core_instances(instances.saturating_mul(4))
-        .total_memories(instances.saturating_add(MAX_MEMORIES))
-        .total_tables(instances.saturating_mul(2).saturating_add(MAX_TABLES))
+        .total_core_instances(instances.saturating_mul(MAX_CORE_INSTANCES))
+        .total_memories(memories)
+        .total_tables(instances.saturating_mul(MAX_TABLES))
         .total_stacks(instances)
         .max_memory_size(memory)
         .table_elements(MAX_TABLE_ELEMENTS)
@@ -120,7 +136,7 @@ mod tests {
             engine.precompile_compatibility_hash().hash(&mut hasher);
             hasher.finish()
         };
-        let (host, _) = engine(64).unwrap();
+        let host = engine(64).unwrap().engine;
         assert_eq!(hash(&host), hash(&Engine::new(&config()).unwrap()));
     }
 }

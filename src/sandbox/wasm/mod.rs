@@ -8,6 +8,7 @@ mod engine;
 mod limiter;
 mod output;
 mod probe;
+mod room;
 mod run;
 mod state;
 mod ticker;
@@ -27,7 +28,8 @@ use super::{BoxFuture, PrepareRequest, Preparing, SandboxCall, SandboxProvider, 
 
 use self::compile::Compiler;
 use self::components::Components;
-use self::engine::Reset;
+use self::engine::{Reset, Running};
+use self::room::Room;
 use self::run::Guests;
 use self::ticker::Ticker;
 
@@ -70,12 +72,12 @@ impl WasmSandbox {
     /// `unavailable` if the cache is not safe to load code from; `internal` if the engine
     /// or a thread cannot be made.
     pub fn new(settings: WasmSettings) -> Result<Self, Error> {
-        let (engine, reset) = engine::engine(settings.instances)?;
+        let Running { engine, reset, memories } = engine::engine(settings.instances)?;
         tracing::info!(sandbox.reset = %reset, "Guests run in fresh instances: {reset}");
         let hash = compatibility(&engine);
         let linker = bindings::linker(&engine).map_err(Error::internal)?;
         let ticker = Ticker::start(engine.weak())?;
-        let guests = Guests::start(engine.clone(), ticker)?;
+        let guests = Guests::start(engine.clone(), ticker, Room::new(settings.instances, memories))?;
         let components = Components::open(engine, linker, settings.cache.join(&hash))?;
         let compiler = Compiler::start(settings, components.directory(), &hash);
         Ok(Self { components, compiler, guests, reset })

@@ -38,7 +38,8 @@ impl CappedOutput {
     /// What was kept, as clean text, and whether something was thrown away.
     pub(super) fn take(&self) -> (String, bool) {
         let kept = std::mem::take(&mut *self.kept.lock());
-        (clean(&kept.bytes), kept.truncated)
+        let (text, cut) = clean(&kept.bytes, self.cap);
+        (text, kept.truncated || cut)
     }
 
     fn keep(&self, bytes: &[u8]) {
@@ -52,10 +53,21 @@ impl CappedOutput {
 }
 
 /// UTF-8 with replacement characters for what is not, without control characters other than
-/// line ends and tabs: what a guest prints must not drive the terminal that shows it.
-fn clean(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    if text.chars().any(is_unwanted) { text.chars().filter(|c| !is_unwanted(*c)).collect() } else { text.into_owned() }
+/// line ends and tabs: what a guest prints must not drive the terminal that shows it. A
+/// replacement is longer than what it stands for, so the text is cut at `cap` bytes once more;
+/// whether it was, comes second.
+fn clean(bytes: &[u8], cap: usize) -> (String, bool) {
+    let mut text = String::with_capacity(bytes.len().min(cap));
+    for chunk in bytes.utf8_chunks() {
+        let broken = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
+        for c in chunk.valid().chars().filter(|c| !is_unwanted(*c)).chain(broken) {
+            if text.len() + c.len_utf8() > cap {
+                return (text, true);
+            }
+            text.push(c);
+        }
+    }
+    (text, false)
 }
 
 fn is_unwanted(c: char) -> bool {
@@ -123,6 +135,14 @@ mod tests {
         output.keep(b"abc");
         output.keep(b"defg");
         assert_eq!(output.take(), ("abcde".to_owned(), true));
+    }
+
+    #[test]
+    fn replacements_do_not_make_more_of_it_than_the_cap() {
+        let output = CappedOutput::new(100);
+        output.keep(&[0xff; 100]);
+        let (text, truncated) = output.take();
+        assert!(text.len() <= 100 && truncated, "{} bytes", text.len());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::model::{Digest, Error, ExecutionId, Limits, OwnerId};
-use crate::sandbox::{RunContext, SandboxCall};
+use crate::sandbox::{Ends, RunContext, SandboxCall};
 
 use super::WasmSandbox;
 
@@ -53,6 +53,7 @@ impl SandboxCall {
             args: args.to_owned(),
             limits: Limits::DEFAULT,
             deadline: Instant::now() + Duration::from_secs(60),
+            ends: Ends::Whole,
             context: Arc::new(context),
         }
     }

@@ -9,16 +9,17 @@ use serde_json::value::RawValue;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::AbortOnDropHandle;
 use wasmtime::component::{ComponentType, Lift};
-use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
-use crate::sandbox::{SandboxCall, SandboxReply};
+use crate::sandbox::{Ends, SandboxCall, SandboxReply};
 
 use super::EVENT_INTERVAL;
 use super::components::Loaded;
 use super::limiter::Meter;
 use super::output::CappedOutput;
+use super::room::{self, Room};
 use super::state::{MAX_RESOURCES, State};
 use super::ticker::Ticker;
 
@@ -40,6 +41,7 @@ struct SkillError {
 pub(super) struct Guests {
     engine: Engine,
     ticker: Ticker,
+    room: Room,
     runtime: Option<Runtime>,
 }
 
@@ -48,14 +50,14 @@ type Called = wasmtime::Result<Result<String, SkillError>>;
 
 impl Guests {
     /// Starts one thread for each processor.
-    pub(super) fn start(engine: Engine, ticker: Ticker) -> Result<Self, Error> {
+    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room) -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread()
             .thread_name("guest")
             .event_interval(EVENT_INTERVAL)
             .enable_all()
             .build()
             .map_err(Error::internal)?;
-        Ok(Self { engine, ticker, runtime: Some(runtime) })
+        Ok(Self { engine, ticker, room, runtime: Some(runtime) })
     }
 
     /// Runs the call to its end or its deadline.
@@ -63,9 +65,14 @@ impl Guests {
         let Some(runtime) = &self.runtime else {
             return Err(Error::new(Code::Unavailable, "the host is shutting down"));
         };
+        let taken = self.room.take(loaded.memories, call.deadline).await?;
         let ticking = self.ticker.hold();
         let attempt = Attempt::new(&self.engine, loaded, call)?;
-        let task = AbortOnDropHandle::new(runtime.spawn(attempt.run()));
+        let task = AbortOnDropHandle::new(runtime.spawn(async move {
+            // Given back when the instance is gone, also when this task is ended from outside.
+            let _taken = taken;
+            attempt.run().await
+        }));
         let reply = task.await.map_err(Error::internal)?;
         drop(ticking);
         Ok(reply)
@@ -82,8 +89,10 @@ impl Guests {
         let Some(runtime) = &self.runtime else {
             return Err(Error::new(Code::Unavailable, "the host is shutting down"));
         };
+        let taken = self.room.take(loaded.memories, asked.deadline).await?;
         let engine = self.engine.clone();
         let task = runtime.spawn(async move {
+            let _taken = taken;
             let mut times = Vec::with_capacity(rounds);
             for _ in 0..rounds {
                 let mut asked = asked.clone();
@@ -153,9 +162,9 @@ impl Attempt {
         let fuel_left = self.store.get_fuel().unwrap_or_default();
         let exit_code = exit_code(&called);
         let outcome = match called {
-            Err(_) => Err(timeout(&self.call.limits)),
+            Err(_) => Err(timeout(&self.call)),
             // The timer ticks in milliseconds; an answer that came in between is late all the same.
-            Ok(_) if Instant::now() >= self.call.deadline => Err(timeout(&self.call.limits)),
+            Ok(_) if Instant::now() >= self.call.deadline => Err(timeout(&self.call)),
             Ok(Err(error)) => Err(self.failure(&error)),
             Ok(Ok(Err(error))) => Err(skill_error(&error)),
             Ok(Ok(Ok(text))) => output(text, &self.call.limits),
@@ -182,9 +191,14 @@ impl Attempt {
         if let Some(I32Exit(code)) = error.downcast_ref() {
             return RunError::new(Code::Trap, format!("the guest called exit({code}) instead of returning"));
         }
+        if error.is::<PoolConcurrencyLimitError>() {
+            // It has done nothing wrong.
+            let none = room::none();
+            return RunError::new(none.code, none.detail);
+        }
         let trap = error.downcast_ref::<Trap>();
         match trap {
-            Some(Trap::Interrupt) => return timeout(limits),
+            Some(Trap::Interrupt) => return timeout(&self.call),
             Some(Trap::OutOfFuel) => return out_of_fuel(limits),
             _ => {}
         }
@@ -248,11 +262,10 @@ fn skill_error(error: &SkillError) -> RunError {
 }
 
 /// The failure of a run whose deadline passed.
-fn timeout(limits: &Limits) -> RunError {
-    let (setting, value) = if limits.attempt_timeout_ms < limits.timeout_ms {
-        ("attemptTimeoutMs", limits.attempt_timeout_ms)
-    } else {
-        ("timeoutMs", limits.timeout_ms)
+fn timeout(call: &SandboxCall) -> RunError {
+    let (setting, value) = match call.ends {
+        Ends::Attempt => ("attemptTimeoutMs", call.limits.attempt_timeout_ms),
+        Ends::Whole => ("timeoutMs", call.limits.timeout_ms),
     };
     RunError::new(Code::Timeout, format!("stopped after {value} ms (limits.{setting})"))
 }

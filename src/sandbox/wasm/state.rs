@@ -14,12 +14,14 @@ use super::egress::NoEgress;
 use super::limiter::{MemoryLimiter, Meter};
 use super::output::CappedOutput;
 
-/// Host resources (streams, pollables, …) that a guest may hold at once.
-pub(super) const MAX_RESOURCES: usize = 10_000;
+/// Host resources (streams, pollables, …) that a guest may hold at once. What hangs on one of
+/// them is host memory that `limits.memoryMb` does not count: about 60 KiB for a request with
+/// all that fits into it, and so about 60 MiB for the worst guest.
+pub(super) const MAX_RESOURCES: usize = 1_000;
 /// Most random bytes in one call.
 const MAX_RANDOM: u64 = 1 << 20;
 /// Most bytes of HTTP fields in one resource.
-const MAX_FIELDS: usize = 64 << 10;
+const MAX_FIELDS: usize = 8 << 10;
 
 /// The state of one instance. WASI's part is made when the guest first asks for it.
 pub(super) struct State {

@@ -125,6 +125,10 @@ impl Keeper {
     }
 
     async fn compile(&self, job: &mut Job, output: &Path) -> Result<(), Error> {
+        if let Some(inspection) = self.compiled(job) {
+            job.inspected(Ok(inspection));
+            return Ok(());
+        }
         let mut child = self.spawn(job, output)?;
         let pid = child.id().unwrap_or_default();
         tracing::info!(worker.pid = pid, component.digest = %job.request.digest, "Compile worker {pid} started");
@@ -138,6 +142,14 @@ impl Keeper {
             }
         };
         self.keep_code(job, &inspection, output).await.map_err(Error::internal)
+    }
+
+    /// What was found in the component, if another job for the same bytes has compiled them
+    /// while this one waited.
+    fn compiled(&self, job: &Job) -> Option<Inspection> {
+        let name = self.cache.join(job.request.digest.hex());
+        let notes = std::fs::read(name.with_extension("json")).ok()?;
+        name.with_extension("cwasm").exists().then(|| serde_json::from_slice(&notes).ok()).flatten()
     }
 
     fn spawn(&self, job: &Job, output: &Path) -> Result<Child, Error> {
@@ -197,9 +209,15 @@ impl Keeper {
 
     fn died(&self, status: std::process::ExitStatus) -> Error {
         use std::os::unix::process::ExitStatusExt;
-        let cpu = rustix::process::Signal::XCPU.as_raw();
+        let [cpu, kill] = [rustix::process::Signal::XCPU, rustix::process::Signal::KILL].map(|s| s.as_raw());
         let detail = match status.signal() {
             Some(signal) if signal == cpu => return self.too_slow(),
+            // None of its own limits ends a worker so: the machine did, or somebody on it, and
+            // that says nothing about the component.
+            Some(signal) if signal == kill => {
+                let detail = "the compile worker was killed from outside, as a machine without memory does; try again";
+                return Error::new(Code::Unavailable, detail).retry_after(30);
+            }
             Some(_) => format!(
                 "compiling it took more than {} MiB of memory (setting compile.memory_mb) or crashed the compiler",
                 self.settings.memory_mb

@@ -109,7 +109,9 @@ impl Task {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let limit = |resource, most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         limit(Resource::As, self.memory_mb << 20)?;
-        limit(Resource::Cpu, self.cpu_seconds)?;
+        // With a second in between, since the second limit kills without saying why.
+        let cpu = Rlimit { current: Some(self.cpu_seconds), maximum: Some(self.cpu_seconds.saturating_add(1)) };
+        setrlimit(Resource::Cpu, cpu)?;
         limit(Resource::Fsize, MAX_CODE)?;
         limit(Resource::Core, 0)?;
         limit(Resource::Nofile, 64)?;

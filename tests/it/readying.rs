@@ -1,0 +1,108 @@
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::json;
+use skillvisor::model::SkillState;
+use skillvisor::{Caller, Code, Error, ExecutionRequest, Host, HostOptions, Manifest, Registered, Status};
+
+use crate::support::{guest, until};
+
+/// A host on `dir/data` whose compile workers do what `dir/mode` says before they work.
+async fn open(dir: &Path) -> (Host, Caller) {
+    let program = dir.join("worker");
+    let script = format!(
+        "#!/bin/sh\ncase $(cat {mode}) in\nkill) kill -9 $$ ;;\nhang) exec sleep 600 ;;\nesac\nexec {real} \"$@\"\n",
+        mode = dir.join("mode").display(),
+        real = env!("CARGO_BIN_EXE_skillvisor"),
+    );
+    // The workers know no PATH.
+    let script = script.replace("$(cat ", "$(/bin/cat ").replace("exec sleep", "exec /bin/sleep");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let host = Host::open(HostOptions::new(dir.join("data"), program)).await.unwrap();
+    let caller = host.admin().unwrap();
+    (host, caller)
+}
+
+fn set_mode(dir: &Path, mode: &str) {
+    std::fs::write(dir.join("mode"), mode).unwrap();
+}
+
+async fn register(host: &Host, caller: &Caller, version: &str) -> Result<Registered, Error> {
+    let manifest = Manifest { name: Some("echo".into()), version: Some(version.into()), ..Manifest::default() };
+    host.register(caller, manifest, guest("echo")).await
+}
+
+fn run() -> ExecutionRequest {
+    ExecutionRequest::new("echo".parse().unwrap(), json!({ "n": 1 }).into())
+}
+
+fn state(host: &Host, caller: &Caller) -> SkillState {
+    host.get(caller, &"echo".parse().unwrap()).unwrap().skill.state
+}
+
+/// Registers `versions` of a skill, and takes their code away, as a new engine does.
+async fn with_lost_code(dir: &Path, versions: usize) {
+    set_mode(dir, "work");
+    let (host, caller) = open(dir).await;
+    for version in 1..=versions {
+        register(&host, &caller, &format!("{version}.0.0")).await.unwrap();
+    }
+    host.close().await;
+    drop(host);
+    std::fs::remove_dir_all(dir.join("data/cache")).unwrap();
+}
+
+#[tokio::test]
+async fn a_good_skill_outlives_a_killed_worker_and_heals_with_the_next_upload() {
+    let dir = tempfile::tempdir().unwrap();
+    with_lost_code(dir.path(), 1).await;
+    set_mode(dir.path(), "kill");
+    let (host, caller) = open(dir.path()).await;
+    let after = until(async || Some(state(&host, &caller)).filter(|state| *state != SkillState::Compiling)).await;
+    assert_eq!(after, SkillState::Unavailable);
+    assert_eq!(host.execute(caller.clone(), run()).await.unwrap_err().code, Code::Unavailable);
+    set_mode(dir.path(), "work");
+    let again = register(&host, &caller, "1.0.0").await.unwrap();
+    assert!(matches!(&again, Registered::Unchanged(found) if found.skill.state == SkillState::Ready));
+    assert_eq!(host.execute(caller, run()).await.unwrap().status, Status::Success);
+}
+
+#[tokio::test]
+async fn a_worker_that_is_killed_says_nothing_about_a_new_component() {
+    let dir = tempfile::tempdir().unwrap();
+    set_mode(dir.path(), "kill");
+    let (host, caller) = open(dir.path()).await;
+    assert_eq!(register(&host, &caller, "1.0.0").await.unwrap_err().code, Code::Unavailable);
+    set_mode(dir.path(), "work");
+    assert!(register(&host, &caller, "1.0.0").await.is_ok());
+}
+
+#[tokio::test]
+async fn who_waits_for_a_skill_that_is_deleted_learns_so() {
+    let dir = tempfile::tempdir().unwrap();
+    with_lost_code(dir.path(), 1).await;
+    set_mode(dir.path(), "hang");
+    let (host, caller) = open(dir.path()).await;
+    let mut waiting = Box::pin(host.execute(caller.clone(), run()));
+    assert!(tokio::time::timeout(Duration::from_millis(100), &mut waiting).await.is_err(), "it does not wait");
+    host.unregister(&caller, &"echo@1.0.0".parse().unwrap()).await.unwrap();
+    let answer = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+    assert_eq!(answer.expect("it waits for ever").unwrap_err().code, Code::NotFound);
+}
+
+/// One owner's share of the compile queue is 500.
+#[tokio::test]
+async fn more_skills_than_the_queue_holds_are_all_made_ready() {
+    let dir = tempfile::tempdir().unwrap();
+    with_lost_code(dir.path(), 520).await;
+    let (host, caller) = open(dir.path()).await;
+    let name = "echo".parse().unwrap();
+    until(async || {
+        let versions = host.versions(&caller, &name).unwrap();
+        assert_eq!(versions.len(), 520);
+        versions.iter().all(|found| found.skill.state == SkillState::Ready).then_some(())
+    })
+    .await;
+}
