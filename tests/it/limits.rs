@@ -72,6 +72,7 @@ async fn a_deadline_ends_a_guest_soon_after_it_passes() {
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(reply.body["killed"], true);
     assert!(reply.body["error"]["message"].as_str().unwrap().contains("300 ms"), "{}", reply.body);
+    assert!(reply.body["usage"]["fuel"].as_u64().unwrap() >= 10_000_000, "{}", reply.body["usage"]);
 }
 
 #[tokio::test]

@@ -1,21 +1,9 @@
 //! Memory: all memories and tables of one execution together.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use wasmtime::{ResourceLimiter, Result};
 
 /// Bytes that one element of a table takes on the host.
 const TABLE_ELEMENT: u64 = 8;
-
-/// What has been used so far, readable while the guest runs and after it is gone.
-#[derive(Debug, Default)]
-pub(super) struct Meter {
-    /// Fuel that was left when somebody last looked.
-    pub(super) fuel_left: AtomicU64,
-    /// Most memory at one time, in bytes.
-    pub(super) memory_peak: AtomicU64,
-}
 
 /// Adds up what a guest asks for, and says no at the limit.
 #[derive(Debug)]
@@ -23,13 +11,17 @@ pub(super) struct MemoryLimiter {
     limit: u64,
     used: u64,
     refused: bool,
-    meter: Arc<Meter>,
 }
 
 impl MemoryLimiter {
     /// A limiter for `limit` bytes.
-    pub(super) fn new(limit: u64, meter: Arc<Meter>) -> Self {
-        Self { limit, used: 0, refused: false, meter }
+    pub(super) fn new(limit: u64) -> Self {
+        Self { limit, used: 0, refused: false }
+    }
+
+    /// Most that was in use at one time, in bytes. Memories and tables only grow.
+    pub(super) fn peak(&self) -> u64 {
+        self.used
     }
 
     /// Whether the guest was refused memory at any time.
@@ -45,7 +37,6 @@ impl MemoryLimiter {
             return false;
         }
         self.used = total;
-        self.meter.memory_peak.fetch_max(total, Ordering::Relaxed);
         true
     }
 }
@@ -78,19 +69,18 @@ mod tests {
 
     #[test]
     fn memories_and_tables_count_together() {
-        let meter = Arc::new(Meter::default());
-        let mut limiter = MemoryLimiter::new(1000, Arc::clone(&meter));
+        let mut limiter = MemoryLimiter::new(1000);
         assert!(limiter.memory_growing(0, 600, None).unwrap());
         assert!(limiter.table_growing(0, 50, None).unwrap());
         assert!(!limiter.refused());
         assert!(!limiter.memory_growing(600, 601, None).unwrap());
         assert!(limiter.refused());
-        assert_eq!(meter.memory_peak.load(Ordering::Relaxed), 1000);
+        assert_eq!(limiter.peak(), 1000);
     }
 
     #[test]
     fn what_the_module_forbids_itself_is_not_held_against_the_limit() {
-        let mut limiter = MemoryLimiter::new(1000, Arc::default());
+        let mut limiter = MemoryLimiter::new(1000);
         assert!(!limiter.memory_growing(0, 600, Some(500)).unwrap());
         assert!(!limiter.refused());
     }

@@ -1,7 +1,6 @@
 //! One attempt: a fresh instance, one call, and what came of it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use serde_json::json;
@@ -17,7 +16,6 @@ use crate::sandbox::{Ends, SandboxCall, SandboxReply};
 
 use super::EVENT_INTERVAL;
 use super::components::Loaded;
-use super::limiter::Meter;
 use super::output::CappedOutput;
 use super::room::{self, Room};
 use super::state::{MAX_RESOURCES, State};
@@ -25,6 +23,9 @@ use super::ticker::Ticker;
 
 /// What a guest may hand over in one call besides its output, in bytes.
 const HOST_CALL_BYTES: usize = 64 << 10;
+/// Fuel is known in steps of this much while a guest runs: that of a run which is stopped
+/// from outside is counted short by at most one step, some milliseconds of work.
+const FUEL_STEP: u64 = 10_000_000;
 /// Most bytes of a guest's own error code and message.
 const MAX_ERROR_CODE: usize = 64;
 const MAX_ERROR_MESSAGE: usize = 4096;
@@ -128,31 +129,27 @@ struct Attempt {
     store: Store<State>,
     loaded: Arc<Loaded>,
     call: SandboxCall,
-    meter: Arc<Meter>,
     stdout: CappedOutput,
     stderr: CappedOutput,
 }
 
 impl Attempt {
     fn new(engine: &Engine, loaded: Arc<Loaded>, call: SandboxCall) -> Result<Self, Error> {
-        let meter = Arc::new(Meter::default());
-        let state = State::new(&call.limits, call.deadline, Arc::clone(&call.context), Arc::clone(&meter));
+        let state = State::new(&call.limits, call.deadline, Arc::clone(&call.context));
         let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
         let fuel = fuel_units(&call.limits);
         store.set_fuel(fuel).map_err(Error::internal)?;
-        meter.fuel_left.store(fuel, Ordering::Relaxed);
+        // Compiled code keeps count by itself, and tells only when a step is used up.
+        store.fuel_async_yield_interval(Some(FUEL_STEP)).map_err(Error::internal)?;
         store.set_hostcall_fuel(output_bytes(&call.limits) + HOST_CALL_BYTES);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|store| {
-            let state = store.data();
-            if let Ok(left) = store.get_fuel() {
-                state.meter.fuel_left.store(left, Ordering::Relaxed);
-            }
-            Ok(if Instant::now() < state.deadline { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
+            let in_time = Instant::now() < store.data().deadline;
+            Ok(if in_time { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
         });
-        Ok(Self { store, loaded, call, meter, stdout, stderr })
+        Ok(Self { store, loaded, call, stdout, stderr })
     }
 
     async fn run(mut self) -> SandboxReply {
@@ -178,7 +175,7 @@ impl Attempt {
             exit_code,
             usage: Usage {
                 fuel: fuel_units(&self.call.limits).saturating_sub(fuel_left),
-                memory_peak_bytes: self.meter.memory_peak.load(Ordering::Relaxed),
+                memory_peak_bytes: state.limiter.peak(),
                 ..Usage::default()
             },
             denials: state.egress.denials,

@@ -11,7 +11,7 @@ use crate::model::Limits;
 use crate::sandbox::RunContext;
 
 use super::egress::NoEgress;
-use super::limiter::{MemoryLimiter, Meter};
+use super::limiter::MemoryLimiter;
 use super::output::CappedOutput;
 
 /// Host resources (streams, pollables, …) that a guest may hold at once. What hangs on one of
@@ -26,7 +26,6 @@ const MAX_FIELDS: usize = 8 << 10;
 /// The state of one instance. WASI's part is made when the guest first asks for it.
 pub(super) struct State {
     pub(super) limiter: MemoryLimiter,
-    pub(super) meter: Arc<Meter>,
     pub(super) deadline: Instant,
     pub(super) context: Arc<RunContext>,
     pub(super) stdout: CappedOutput,
@@ -39,7 +38,7 @@ pub(super) struct State {
 
 impl State {
     /// The state for a run under `limits` that ends at `deadline`.
-    pub(super) fn new(limits: &Limits, deadline: Instant, context: Arc<RunContext>, meter: Arc<Meter>) -> Self {
+    pub(super) fn new(limits: &Limits, deadline: Instant, context: Arc<RunContext>) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "at most 64 MiB")]
         let cap = limits.output_bytes as usize;
         let mut table = ResourceTable::new();
@@ -47,8 +46,7 @@ impl State {
         let mut http = WasiHttpCtx::new();
         http.set_field_size_limit(MAX_FIELDS);
         Self {
-            limiter: MemoryLimiter::new(limits.memory_mb << 20, Arc::clone(&meter)),
-            meter,
+            limiter: MemoryLimiter::new(limits.memory_mb << 20),
             deadline,
             context,
             stdout: CappedOutput::new(cap),
