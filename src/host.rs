@@ -27,6 +27,9 @@ pub const ADMIN_KEY_FILE: &str = "admin.key";
 /// The file that is locked while a host uses the directory.
 pub const LOCK_FILE: &str = "lock";
 
+/// The file in which whoever has the lock says where it serves, if it serves.
+pub(crate) const SERVER_FILE: &str = "server.json";
+
 /// What is said of a directory that another host uses.
 const LOCKED: &str = "the data directory is locked: another skillvisor uses it";
 
@@ -190,7 +193,13 @@ fn lock(dir: &Path) -> Result<File, Error> {
         return Err(Error::new(Code::Unavailable, format!("the data directory is not safe to use: {why}")));
     }
     let path = dir.join(LOCK_FILE);
-    let file = File::options().create(true).truncate(false).write(true).open(path).map_err(Error::internal)?;
+    // Who can open it can lock it.
+    files::make_private(&path, true).map_err(Error::internal)?;
+    let file = File::options().write(true).open(path).map_err(Error::internal)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::new(Code::Unavailable, LOCKED))?;
-    Ok(file)
+    // Left by a dead host: somebody else may have its port by now, and would be sent keys.
+    match std::fs::remove_file(dir.join(SERVER_FILE)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::internal(error)),
+        _ => Ok(file),
+    }
 }

@@ -70,6 +70,9 @@ mod garbage;
 /// Callers who leave in the middle.
 mod leaving;
 
+/// The data directory: who may read it, and whom it sends clients to.
+mod data_dir;
+
 /// The host as a library.
 mod library;
 

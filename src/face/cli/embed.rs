@@ -13,14 +13,11 @@ use crate::config::{Secret, Settings};
 use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
-use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, is_locked};
+use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, SERVER_FILE, is_locked};
 use crate::model::{Digest, Error};
 use crate::sandbox::{CompileSettings, THIS_PROGRAM};
 
 use super::exit::{Exit, Failure};
-
-/// The file in which the lock's holder says where it is.
-const SERVER_FILE: &str = "server.json";
 
 /// Where the holder of a data directory's lock is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -103,7 +103,9 @@ async fn holder_client(data_dir: &Path, keys: &Keys) -> Result<Option<Client>, F
     let Some(holder) = Holder::of(data_dir) else { return Ok(None) };
     let trust = Trust::Holder(holder.certificate);
     let probe = Client::new(&holder.url, None, &trust)?;
-    if !probe.is_alive().await {
+    // Whoever takes the lock removes what the last holder left: what still stands there after
+    // an answer is not a dead host's, whose port may be a stranger's.
+    if !probe.is_alive().await || Holder::of(data_dir).as_ref() != Some(&holder) {
         return Ok(None);
     }
     Client::new(&holder.url, Some(keys.choose(data_dir)?), &trust).map(Some)
