@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::access::Access;
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
 use crate::files;
-use crate::model::{Clock, Code, Error};
+use crate::model::{Clock, Code, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::store::Store;
@@ -44,7 +44,7 @@ pub struct HostOptions {
     /// The one directory with everything the host keeps.
     pub data_dir: PathBuf,
     /// Secret of the first admin key; a new one is made if there is none.
-    pub admin_key: Option<String>,
+    pub admin_key: Option<Secret>,
     /// How many executions may run and wait.
     pub admission: AdmissionSettings,
     /// How components are compiled.
@@ -132,7 +132,7 @@ impl Host {
             tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
         }
         let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
-        access.ensure_admin(options.admin_key.as_deref()).await?;
+        access.ensure_admin(options.admin_key.as_ref()).await?;
         let instances = u32::try_from(options.admission.concurrency_host).unwrap_or(u32::MAX);
         let wasm = WasmSettings {
             cache: dir.join("cache"),

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::config::{LogFormat, Secret, Settings};
+use crate::config::{LogFormat, Settings, read_secret};
 use crate::executor::Audit;
 use crate::host::ADMIN_KEY_FILE;
+use crate::model::Secret;
 
 use super::client::{Client, no_key};
 use super::context::Context;
@@ -126,7 +127,7 @@ impl Keys {
         let own = match (&self.given, &self.admin) {
             (Some(key), _) => return Ok(key.clone()),
             (None, Some(key)) if !path.exists() => return Ok(key.clone()),
-            _ => Secret::from_file(&path),
+            _ => read_secret(&path),
         };
         own.map_err(|why| {
             Failure::new(Exit::NotAllowed, "unauthenticated", format!("no key: {why}"))
