@@ -70,6 +70,9 @@ mod garbage;
 /// Callers who leave in the middle.
 mod leaving;
 
+/// Changes to skills, one at a time and many at once; and how they are listed.
+mod changes;
+
 /// The data directory: who may read it, and whom it sends clients to.
 mod data_dir;
 
