@@ -39,6 +39,9 @@ async fn of_changes_at_one_time_none_is_lost() {
 #[tokio::test]
 async fn a_change_does_not_bring_a_deleted_skill_back() {
     let host = Host::start();
+    // Its code stays for the sake of this one, and is not compiled again in each round.
+    host.upload("keeper", guest("hello")).await;
+    until(async || ready(&host, "keeper").await).await;
     for round in 0..20 {
         assert_eq!(host.upload("hello", guest("hello")).await.status, 201);
         let patch = |enabled: bool| host.send(Method::PATCH, "/api/skills/hello", json!({ "enabled": enabled }));
@@ -61,7 +64,7 @@ async fn a_key_registers_only_what_its_allow_list_names() {
     let named = |name: &str| json!({ "name": name, "version": "1.0.0" });
     assert_eq!(register(&host, &key, &named("b"), "hello").await.summary(), "404 not_found");
     let made = register(&host, &key, &named("a"), "hello").await;
-    assert_eq!(made.status, 201);
+    assert!(made.status.is_success(), "{}", made.body);
     let mut manifest = named("b");
     manifest["handler"] = made.body["digest"].clone();
     let by_digest = host.request_as(Some(&key), Method::POST, "/api/skills/skillssh").body(manifest.to_string());
@@ -129,7 +132,7 @@ async fn a_listing_goes_on_where_it_was_when_the_last_skill_of_a_page_is_deleted
     let host = Host::start();
     let names: Vec<_> = (0..5).map(|number| format!("skill-{number}")).collect();
     for name in &names {
-        assert_eq!(host.upload(name, guest("hello")).await.status, 201);
+        assert!(host.upload(name, guest("hello")).await.status.is_success());
     }
     let delete = async |last: &str| {
         let path = format!("/api/skills/{last}");
@@ -151,7 +154,7 @@ async fn a_page_of_skills_with_long_schemas_is_short() {
         let schema = json!({ "input": long, "output": long });
         let manifest = json!({ "name": "hello", "version": format!("1.0.{number}"), "schema": schema });
         let made = register(&host, host.key(), &manifest, "hello").await;
-        assert_eq!(made.status, 201, "{}", made.body["detail"]);
+        assert!(made.status.is_success(), "{}", made.body["detail"]);
     }
     let pages = pages(&host, "limit=500", async |_| {}).await;
     let sizes: Vec<_> = pages.iter().map(Vec::len).collect();
