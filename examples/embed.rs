@@ -83,7 +83,7 @@ async fn register_and_run(host: &Host, component: &Path, args: &str) -> Result<(
 /// The caller for a new tenant: a key with a namespace of its own that can only run skills.
 async fn tenant(host: &Host) -> Result<Caller, Failure> {
     let new = NewKey { name: "tenant".into(), scopes: vec![Scope::SkillsExecute], ..NewKey::default() };
-    let (_, secret) = host.access.create(new).await?;
+    let (_, secret) = host.access.create(&host.admin()?, new).await?;
     // A real program keeps the secret and asks with it for each request.
     Ok(host.caller(&secret)?)
 }

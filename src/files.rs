@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Writes a new file that only this user can read, and waits until it is on the disk.
@@ -23,6 +23,24 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// As the system gives them; also if the file exists.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Takes a file away from everybody but this user, and makes it first if `create` says so.
+///
+/// # Errors
+///
+/// As the system gives them; a file that is not there and is not to be made is no error.
+pub(crate) fn make_private(path: &Path, create: bool) -> io::Result<()> {
+    let opened = OpenOptions::new().write(true).create(create).truncate(false).mode(0o600).open(path);
+    let file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        opened => opened?,
+    };
+    let mode = file.metadata()?.mode();
+    if mode & 0o077 != 0 {
+        file.set_permissions(std::fs::Permissions::from_mode(mode & 0o700))?;
+    }
+    Ok(())
 }
 
 /// Waits until what was renamed or removed in a directory is on the disk.

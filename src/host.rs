@@ -14,7 +14,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::access::Access;
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
 use crate::files;
-use crate::model::{Clock, Code, Error};
+use crate::model::{Clock, Code, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::store::Store;
@@ -26,6 +26,9 @@ use self::retention::Retention;
 pub const ADMIN_KEY_FILE: &str = "admin.key";
 /// The file that is locked while a host uses the directory.
 pub const LOCK_FILE: &str = "lock";
+
+/// The file in which whoever has the lock says where it serves, if it serves.
+pub(crate) const SERVER_FILE: &str = "server.json";
 
 /// What is said of a directory that another host uses.
 const LOCKED: &str = "the data directory is locked: another skillvisor uses it";
@@ -41,7 +44,7 @@ pub struct HostOptions {
     /// The one directory with everything the host keeps.
     pub data_dir: PathBuf,
     /// Secret of the first admin key; a new one is made if there is none.
-    pub admin_key: Option<String>,
+    pub admin_key: Option<Secret>,
     /// How many executions may run and wait.
     pub admission: AdmissionSettings,
     /// How components are compiled.
@@ -129,7 +132,7 @@ impl Host {
             tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
         }
         let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
-        access.ensure_admin(options.admin_key.as_deref()).await?;
+        access.ensure_admin(options.admin_key.as_ref()).await?;
         let instances = u32::try_from(options.admission.concurrency_host).unwrap_or(u32::MAX);
         let wasm = WasmSettings {
             cache: dir.join("cache"),
@@ -190,7 +193,13 @@ fn lock(dir: &Path) -> Result<File, Error> {
         return Err(Error::new(Code::Unavailable, format!("the data directory is not safe to use: {why}")));
     }
     let path = dir.join(LOCK_FILE);
-    let file = File::options().create(true).truncate(false).write(true).open(path).map_err(Error::internal)?;
+    // Who can open it can lock it.
+    files::make_private(&path, true).map_err(Error::internal)?;
+    let file = File::options().write(true).open(path).map_err(Error::internal)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::new(Code::Unavailable, LOCKED))?;
-    Ok(file)
+    // Left by a dead host: somebody else may have its port by now, and would be sent keys.
+    match std::fs::remove_file(dir.join(SERVER_FILE)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::internal(error)),
+        _ => Ok(file),
+    }
 }

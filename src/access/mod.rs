@@ -11,18 +11,21 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 use tokio::sync::Mutex;
 
-use crate::model::{Caller, Ceilings, Clock, Code, Door, Error, Key, KeyId, OwnerId, Scope, SkillName};
-use crate::store::{Store, StoredKey};
+use crate::model::{
+    Caller, Ceilings, Clock, Code, Door, Error, Key, KeyId, MIN_ADMIN_KEY_CHARS, OwnerId, Scope, Secret, SkillName,
+    refuse_without_effect,
+};
+use crate::store::{Store, StoredKey, to_its_end};
 
 use self::local_key::LocalKey;
 
-/// Shortest secret that an operator may choose, in characters.
-pub const MIN_ADMIN_SECRET: usize = 32;
+/// Most characters of a key's name.
+pub const MAX_NAME: usize = 100;
 
 /// What a new key is to be.
 #[derive(Clone, Debug, Default)]
 pub struct NewKey {
-    /// What people call it.
+    /// What people call it; 1 to [`MAX_NAME`] characters.
     pub name: String,
     /// The namespace it acts in; its own id if none is given.
     pub owner: Option<OwnerId>,
@@ -83,10 +86,10 @@ impl Access {
     /// # Errors
     ///
     /// `malformed` if the chosen secret is too short; and as disk and store give them.
-    pub async fn ensure_admin(&self, chosen: Option<&str>) -> Result<(), Error> {
+    pub async fn ensure_admin(&self, chosen: Option<&Secret>) -> Result<(), Error> {
         if self.has_admin() {
             let is_admin = |secret| self.authenticate(secret, Door::Library).is_ok_and(|caller| caller.key.is_admin());
-            if chosen.is_some_and(|secret| !is_admin(secret)) {
+            if chosen.is_some_and(|secret| !is_admin(secret.reveal())) {
                 tracing::warn!(
                     "SKILLVISOR_ADMIN_KEY is not in force: there is an admin key already, and it is another one"
                 );
@@ -96,7 +99,7 @@ impl Access {
         if let Some(secret) = chosen {
             // What lies there is of a key that has ended.
             self.local.remove().map_err(Error::internal)?;
-            return self.create_first_admin(secret).await;
+            return self.create_first_admin(secret.reveal()).await;
         }
         // The file comes before the row: a crash in between leaves a file that the next start
         // replaces, and never a key whose secret nobody knows.
@@ -106,8 +109,8 @@ impl Access {
     }
 
     async fn create_first_admin(&self, secret: &str) -> Result<(), Error> {
-        if secret.chars().count() < MIN_ADMIN_SECRET {
-            let detail = format!("SKILLVISOR_ADMIN_KEY must have at least {MIN_ADMIN_SECRET} characters");
+        if secret.chars().count() < MIN_ADMIN_KEY_CHARS {
+            let detail = format!("SKILLVISOR_ADMIN_KEY must have at least {MIN_ADMIN_KEY_CHARS} characters");
             return Err(Error::new(Code::Malformed, detail));
         }
         let new = NewKey {
@@ -123,10 +126,17 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// As the store gives them.
-    pub async fn create(&self, new: NewKey) -> Result<(Arc<Key>, String), Error> {
-        let secret = new_secret()?;
-        Ok((self.insert(new, &secret).await?, secret))
+    /// `insufficient_scope` without `admin`; `malformed` for a name of no or too many
+    /// characters; `not_supported` for a ceiling that this version does not hold; and as the
+    /// store gives them.
+    pub async fn create(self: &Arc<Self>, caller: &Caller, new: NewKey) -> Result<(Arc<Key>, String), Error> {
+        caller.key.require(Scope::Admin)?;
+        if new.name.is_empty() || new.name.chars().count() > MAX_NAME {
+            return Err(Error::at(Code::Malformed, "/name", format!("must have 1 to {MAX_NAME} characters")));
+        }
+        refuse_without_effect(new.ceilings.without_effect()).map_err(|error| error.below("/ceilings"))?;
+        let (access, secret) = (Arc::clone(self), new_secret()?);
+        to_its_end(async move { Ok((access.insert(new, &secret).await?, secret)) }).await
     }
 
     async fn insert(&self, new: NewKey, secret: &str) -> Result<Arc<Key>, Error> {
@@ -178,13 +188,22 @@ impl Access {
     /// `unauthenticated` if there is none.
     pub fn admin(&self, door: Door) -> Result<Caller, Error> {
         let now = self.clock.now_ms();
-        let mut admins = self.list().into_iter().filter(|key| key.is_admin() && key.is_live(now));
+        let mut admins = self.all().into_iter().filter(|key| key.is_admin() && key.is_live(now));
         let key = admins.next().ok_or_else(|| Error::new(Code::Unauthenticated, "no admin key is valid any more"))?;
         Ok(Caller { key, door })
     }
 
     /// Every key, oldest first.
-    pub fn list(&self) -> Vec<Arc<Key>> {
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope` without `admin`.
+    pub fn list(&self, caller: &Caller) -> Result<Vec<Arc<Key>>, Error> {
+        caller.key.require(Scope::Admin)?;
+        Ok(self.all())
+    }
+
+    fn all(&self) -> Vec<Arc<Key>> {
         let mut keys: Vec<_> = self.keys.read().values().map(|stored| Arc::clone(&stored.key)).collect();
         keys.sort_by(|a, b| a.id.cmp(&b.id));
         keys
@@ -194,8 +213,9 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// `not_found`.
-    pub fn get(&self, id: &KeyId) -> Result<Arc<Key>, Error> {
+    /// `insufficient_scope` without `admin`; `not_found`.
+    pub fn get(&self, caller: &Caller, id: &KeyId) -> Result<Arc<Key>, Error> {
+        caller.key.require(Scope::Admin)?;
         let found = self.keys.read().get(id).map(|stored| Arc::clone(&stored.key));
         found.ok_or_else(|| Error::not_found("key"))
     }
@@ -205,8 +225,19 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// `not_found`; `conflict` if the key was revoked.
-    pub async fn rotate(&self, id: &KeyId, grace_seconds: u32) -> Result<(Arc<Key>, String), Error> {
+    /// `insufficient_scope` without `admin`; `not_found`; `conflict` if the key was revoked.
+    pub async fn rotate(
+        self: &Arc<Self>,
+        caller: &Caller,
+        id: &KeyId,
+        grace_seconds: u32,
+    ) -> Result<(Arc<Key>, String), Error> {
+        caller.key.require(Scope::Admin)?;
+        let (access, id) = (Arc::clone(self), id.clone());
+        to_its_end(async move { access.change_secret(&id, grace_seconds).await }).await
+    }
+
+    async fn change_secret(&self, id: &KeyId, grace_seconds: u32) -> Result<(Arc<Key>, String), Error> {
         let _alone = self.changes.lock().await;
         let stored = self.keys.read().get(id).cloned().ok_or_else(|| Error::not_found("key"))?;
         if stored.key.revoked_at.is_some() {
@@ -237,10 +268,15 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// `not_found`.
-    pub async fn revoke(&self, id: &KeyId) -> Result<(), Error> {
+    /// `insufficient_scope` without `admin`; `not_found`.
+    pub async fn revoke(self: &Arc<Self>, caller: &Caller, id: &KeyId) -> Result<(), Error> {
+        self.get(caller, id)?;
+        let (access, id) = (Arc::clone(self), id.clone());
+        to_its_end(async move { access.end(&id).await }).await
+    }
+
+    async fn end(&self, id: &KeyId) -> Result<(), Error> {
         let _alone = self.changes.lock().await;
-        self.get(id)?;
         let now = self.clock.now_ms();
         self.store.revoke_key(id.clone(), now).await?;
         let mut keys = self.keys.write();

@@ -24,7 +24,7 @@ pub use self::environment::Environment;
 pub use self::example::example_toml;
 pub use self::kinds::{LogFormat, parse_bytes, parse_duration};
 pub use self::nearest::nearest;
-pub use self::secret::{MIN_ADMIN_KEY_CHARS, Secret};
+pub use self::secret::read_secret;
 pub use self::sources::{Layers, SYSTEM_CONFIG_FILE};
 pub use self::table::{SETTINGS, Setting, Settings};
 

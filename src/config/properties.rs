@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Environment, Layers, SETTINGS, Secret, Setting, Settings, parse_bytes, parse_duration};
+use crate::model::Secret;
+
+use super::{Environment, Layers, SETTINGS, Setting, Settings, parse_bytes, parse_duration};
 
 fn setting() -> impl Strategy<Value = Setting> {
     prop::sample::select(SETTINGS)

@@ -1,54 +1,19 @@
-//! Keys that come from outside, kept out of logs.
+//! Keys that come from files and variables.
 
-use std::fmt;
 use std::path::Path;
+
+use crate::model::{MIN_ADMIN_KEY_CHARS, Secret};
 
 use super::{ConfigError, Environment};
 
-/// The fewest characters of an admin key that somebody chose.
-pub const MIN_ADMIN_KEY_CHARS: usize = 32;
-
-/// A key that must not be printed by accident.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Takes a key, without the line end that files and pipes have.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong, if it could not be sent in a header.
-    pub fn new(text: &str) -> Result<Self, &'static str> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err("is empty");
-        }
-        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err("has a character that is not visible ASCII");
-        }
-        Ok(Self(text.to_owned()))
-    }
-
-    /// Reads a key from a file.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the file or the key in it.
-    pub fn from_file(path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Self::new(&text).map_err(|why| format!("the key in {} {why}", path.display()))
-    }
-
-    /// The key itself.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret([hidden])")
-    }
+/// Reads a key from a file.
+///
+/// # Errors
+///
+/// What is wrong with the file or the key in it.
+pub fn read_secret(path: &Path) -> Result<Secret, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Secret::new(&text).map_err(|why| format!("the key in {} {why}", path.display()))
 }
 
 impl Environment {
@@ -67,7 +32,7 @@ impl Environment {
                 ));
             }
             (Some(text), None) => ("SKILLVISOR_ADMIN_KEY", Secret::new(text).map_err(str::to_owned)),
-            (None, Some(path)) => ("SKILLVISOR_ADMIN_KEY_FILE", Secret::from_file(Path::new(path))),
+            (None, Some(path)) => ("SKILLVISOR_ADMIN_KEY_FILE", read_secret(Path::new(path))),
         };
         let key = key.map_err(|why| ConfigError::new(format!("{name}: {why}")))?;
         if key.reveal().len() < MIN_ADMIN_KEY_CHARS {

@@ -91,7 +91,7 @@ impl Host {
         id: SkillId,
         enabled: bool,
     ) -> Result<Arc<RegisteredSkill>, Error> {
-        self.registry.change(caller, &SkillRef::Id(id), |skill| skill.enabled = enabled).await
+        self.registry.change(caller, &SkillRef::Id(id), move |skill| skill.enabled = enabled).await
     }
 
     /// The skill that a reference means for this caller, own ones before global ones.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Limits, LimitsPatch, NetworkRule};
+use super::{Access, Asked, Limits, LimitsPatch, NetworkRule};
 
 /// How often a key may do something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,5 +109,23 @@ impl Ceilings {
     /// The largest limits under these ceilings.
     pub fn limits(&self) -> Limits {
         self.limits.over(Limits::DEFAULT).intersect(Limits::HOST_MAXIMUM)
+    }
+
+    /// The ceilings that would hold nobody back: nothing counts what is under them yet.
+    pub fn without_effect(&self) -> [Asked; 11] {
+        let Self { rates, budgets, storage, limits, .. } = self;
+        [
+            ("/limits/cpuPercent", limits.cpu_percent.is_some_and(|percent| percent < 100)),
+            ("/rates/executionsPerMinute", rates.executions_per_minute.is_some()),
+            ("/budgets/executionsPerDay", budgets.executions_per_day.is_some()),
+            ("/budgets/fuelPerDay", budgets.fuel_per_day.is_some()),
+            ("/budgets/egressBytesPerDay", budgets.egress_bytes_per_day.is_some()),
+            ("/storage/skills", storage.skills.is_some()),
+            ("/storage/componentBytes", storage.component_bytes.is_some()),
+            ("/storage/resultBytes", storage.result_bytes.is_some()),
+            ("/storage/fileBytes", storage.file_bytes.is_some()),
+            ("/storage/files", storage.files.is_some()),
+            ("/storage/kvBytes", storage.kv_bytes.is_some()),
+        ]
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Code, Error};
+use super::{Code, Error, quotable};
 
 /// Gives a validated text type its `Display`, `FromStr` and serde forms.
 macro_rules! text_type {
@@ -27,7 +27,7 @@ macro_rules! text_type {
                 match valid(text) {
                     Ok(()) => Ok(Self(Arc::from(text))),
                     Err(why) => {
-                        Err(Error::new(Code::InvalidManifest, format!(concat!($what, " {:?} {}"), clip(text), why)))
+                        Err(Error::new(Code::InvalidManifest, format!(concat!($what, " {:?} {}"), quotable(text), why)))
                     }
                 }
             }
@@ -173,7 +173,7 @@ macro_rules! uuid_type {
                 if text.len() == 36 && let Ok(uuid) = Uuid::try_parse(text) {
                     return Ok(Self(uuid));
                 }
-                Err(Error::new(Code::Malformed, format!("{:?} is not an id", clip(text))))
+                Err(Error::new(Code::Malformed, format!("{:?} is not an id", quotable(text))))
             }
         }
 
@@ -242,7 +242,7 @@ impl FromStr for Digest {
             Some(Ok(())) => Ok(Self(bytes)),
             _ => Err(Error::new(
                 Code::Malformed,
-                format!("{:?} is not a digest: `sha256:` and 64 hex digits", clip(text)),
+                format!("{:?} is not a digest: `sha256:` and 64 hex digits", quotable(text)),
             )),
         }
     }
@@ -272,11 +272,6 @@ impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
-}
-
-/// At most 80 characters of what a caller sent, for a message.
-fn clip(text: &str) -> String {
-    text.chars().take(80).collect()
 }
 
 #[cfg(test)]

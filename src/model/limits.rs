@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Asked;
+
 /// Compute, in wasmtime's fuel units (about one per WebAssembly instruction).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fuel {
@@ -150,6 +152,14 @@ impl LimitsPatch {
             output_bytes: self.output_bytes.unwrap_or(base.output_bytes),
             args_bytes: self.args_bytes.unwrap_or(base.args_bytes),
         }
+    }
+
+    /// The limits that ask for something whose effect is not there yet.
+    pub fn without_effect(&self) -> [Asked; 2] {
+        [
+            ("/limits/fuel", self.fuel == Some(Fuel::Unlimited)),
+            ("/limits/cpuPercent", self.cpu_percent.is_some_and(|percent| percent < 100)),
+        ]
     }
 
     /// The name of the first limit that is given as zero, which nothing can run under.

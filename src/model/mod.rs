@@ -15,10 +15,12 @@ mod key;
 mod limits;
 mod redact;
 mod sandbox_fields;
+mod secret;
 mod skill;
 mod skill_ref;
 mod text;
 mod version;
+mod without_effect;
 
 #[cfg(test)]
 mod properties;
@@ -37,7 +39,9 @@ pub use self::key::{Key, Scope};
 pub use self::limits::{Fuel, Limits, LimitsPatch};
 pub use self::redact::{REDACTED, redacted_copy};
 pub use self::sandbox_fields::SandboxFields;
+pub use self::secret::{MIN_ADMIN_KEY_CHARS, Secret};
 pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
 pub use self::skill_ref::{SkillRef, VersionSelector};
-pub use self::text::{clip, plain};
+pub use self::text::{clip, plain, quotable};
 pub use self::version::{compare_versions, satisfies};
+pub use self::without_effect::{Asked, refuse_without_effect};

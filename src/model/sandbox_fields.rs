@@ -1,6 +1,6 @@
 //! OmniRoute's five sandbox fields, in our words.
 
-use super::{Code, Error, FieldError, LimitsPatch};
+use super::{Asked, Code, Error, FieldError, LimitsPatch};
 
 /// The sandbox of OmniRoute's manifests and requests (API.md, section 3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,13 +48,12 @@ impl SandboxFields {
     }
 
     /// The fields that ask for something whose effect is not there yet.
-    pub fn without_effect(self) -> impl Iterator<Item = &'static str> {
-        let asked = [
+    pub fn without_effect(self) -> [Asked; 3] {
+        [
             ("/cpuLimit", self.cpu_limit.is_some_and(|percent| percent < 100)),
             ("/networkEnabled", self.network_enabled == Some(true)),
             ("/readOnly", self.read_only == Some(false)),
-        ];
-        asked.into_iter().filter_map(|(pointer, asked)| asked.then_some(pointer))
+        ]
     }
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use semver::{Version, VersionReq};
 
-use super::{Code, Error, SkillId, SkillName};
+use super::{Code, Error, SkillId, SkillName, quotable};
 
 /// Which version of a skill is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl FromStr for VersionSelector {
         {
             return Ok(Self::Alias(text.to_owned()));
         }
-        let shown: String = text.chars().take(80).collect();
+        let shown = quotable(text);
         Err(Error::new(Code::Malformed, format!("{shown:?} is not a version, a range such as ^1.2, or an alias")))
     }
 }

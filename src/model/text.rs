@@ -14,6 +14,11 @@ pub fn plain(text: &str, max_bytes: usize) -> String {
     clean
 }
 
+/// What of a word that a caller sent a message repeats.
+pub fn quotable(text: &str) -> String {
+    plain(text, 80)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -55,7 +55,7 @@ pub fn compare_versions(a: &str, b: &str) -> Result<Ordering, Error> {
 
 fn parse(text: &str) -> Result<Version, Error> {
     Version::parse(text.trim()).map_err(|error| {
-        let shown = super::plain(text, 80);
+        let shown = super::quotable(text);
         Error::new(Code::Malformed, format!("{shown:?} is not a SemVer 2.0 version: {error}"))
     })
 }

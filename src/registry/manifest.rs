@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{
-    Code, Digest, Error, FieldError, Fuel, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas,
-    SkillName, Tag,
+    Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas, SkillName, Tag,
+    refuse_without_effect,
 };
 
 use super::reserved::require_free;
@@ -17,6 +17,8 @@ const MAX_DESCRIPTION: usize = 1024;
 
 /// Longest version and longest source, in bytes.
 const MAX_WORD: usize = 128;
+/// How long a retry waits at first if nothing is said, in milliseconds (SPEC §3).
+const DEFAULT_BACKOFF_MS: u64 = 200;
 /// Most labels of one skill.
 pub(crate) const MAX_TAGS: usize = 64;
 
@@ -78,26 +80,39 @@ pub struct Manifest {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Retry {
     max_retries: u32,
-    #[serde(rename = "on")]
-    _on: Option<Vec<RetryOn>>,
-    #[serde(rename = "backoffMs")]
-    _backoff_ms: Option<u64>,
+    on: Option<Vec<RetryOn>>,
+    backoff_ms: Option<u64>,
 }
 
 impl Retry {
-    /// Whether anything is tried again.
-    pub fn is_wanted(&self) -> bool {
-        self.max_retries > 0
+    /// What is not as if nothing had been said (SPEC §3).
+    pub fn without_effect(&self) -> [Asked; 3] {
+        let all = [RetryOn::Timeout, RetryOn::Trap, RetryOn::Unavailable];
+        let is_all = |on: &Vec<RetryOn>| all.iter().all(|class| on.contains(class));
+        [
+            ("/retry/maxRetries", self.max_retries > 0),
+            ("/retry/on", !self.on.as_ref().is_none_or(is_all)),
+            ("/retry/backoffMs", self.backoff_ms.is_some_and(|ms| ms != DEFAULT_BACKOFF_MS)),
+        ]
     }
 }
 
 /// A class of failures after which a skill may be tried again.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum RetryOn {
     Timeout,
     Trap,
     Unavailable,
+}
+
+/// What a manifest means without its component.
+#[derive(Clone, Debug)]
+pub(super) struct CheckedAlone {
+    /// The name, unless the component is to give it.
+    pub(super) name: Option<SkillName>,
+    schema: Schemas,
+    asked: LimitsPatch,
 }
 
 /// A manifest whose every field has been checked.
@@ -145,21 +160,12 @@ impl Manifest {
         }
     }
 
-    /// Checks every field. `ceiling` is the most the registering key may grant.
-    pub(super) fn check(&self, ceiling: Limits) -> Result<Checked, Error> {
+    /// Checks what needs no look into the component, before one costs anything.
+    pub(super) fn check_alone(&self) -> Result<CheckedAlone, Error> {
         self.refuse_what_has_no_effect()?;
-        let name: SkillName = required(self.name.as_deref(), "/name")?;
-        require_free(&name)?;
-        let version = self.version.as_deref().ok_or_else(|| missing("/version"))?;
-        self.require_short(version)?;
-        let version = Version::parse(version).map_err(|error| {
-            Error::at(Code::InvalidManifest, "/version", format!("not a SemVer 2.0 version: {error}"))
-        })?;
-        let description = self.description.clone().unwrap_or_default();
-        if description.chars().count() > MAX_DESCRIPTION {
-            let detail = format!("the description has more than {MAX_DESCRIPTION} characters");
-            return Err(Error::at(Code::InvalidManifest, "/description", detail));
-        }
+        let name = self.name.as_ref().map(|_| self.name()).transpose()?;
+        self.version.as_ref().map(|_| self.version()).transpose()?;
+        self.require_short()?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -168,21 +174,46 @@ impl Manifest {
             Some(schema) => schema::checked(schema.clone()).map_err(|error| error.below("/schema"))?,
             None => Schemas::default(),
         };
+        Ok(CheckedAlone { name, schema, asked })
+    }
+
+    /// Checks the rest, once it says what the component says. `ceiling` is the most the
+    /// registering key may grant.
+    pub(super) fn check(&self, alone: CheckedAlone, ceiling: Limits) -> Result<Checked, Error> {
+        let CheckedAlone { schema, asked, .. } = alone;
+        let (name, version) = (self.name()?, self.version()?);
+        self.require_short()?;
+        let description = self.description.clone().unwrap_or_default();
         let digest = self.digest((&name, &version), &description, &schema, asked);
         let limits = asked.over(Limits::DEFAULT).intersect(ceiling);
         Ok(Checked { name, version, description, schema, limits, digest })
     }
 
+    fn name(&self) -> Result<SkillName, Error> {
+        let name: SkillName = required(self.name.as_deref(), "/name")?;
+        require_free(&name)?;
+        Ok(name)
+    }
+
+    fn version(&self) -> Result<Version, Error> {
+        let version = self.version.as_deref().ok_or_else(|| missing("/version"))?;
+        if version.len() > MAX_WORD {
+            return Err(too_long("/version", MAX_WORD, "bytes"));
+        }
+        Version::parse(version)
+            .map_err(|error| Error::at(Code::InvalidManifest, "/version", format!("not a SemVer 2.0 version: {error}")))
+    }
+
     /// Refuses what is longer than anybody reads; each listing repeats it.
-    fn require_short(&self, version: &str) -> Result<(), Error> {
-        let source = self.source_provider.as_deref().unwrap_or_default();
-        for (place, text) in [("/version", version), ("/sourceProvider", source)] {
-            if text.len() > MAX_WORD {
-                return Err(Error::at(Code::InvalidManifest, place, format!("has more than {MAX_WORD} bytes")));
-            }
+    fn require_short(&self) -> Result<(), Error> {
+        if self.source_provider.as_ref().is_some_and(|source| source.len() > MAX_WORD) {
+            return Err(too_long("/sourceProvider", MAX_WORD, "bytes"));
+        }
+        if self.description.as_ref().is_some_and(|text| text.chars().count() > MAX_DESCRIPTION) {
+            return Err(too_long("/description", MAX_DESCRIPTION, "characters"));
         }
         if self.tags.len() > MAX_TAGS {
-            return Err(Error::at(Code::InvalidManifest, "/tags", format!("has more than {MAX_TAGS} labels")));
+            return Err(too_long("/tags", MAX_TAGS, "labels"));
         }
         Ok(())
     }
@@ -216,8 +247,6 @@ impl Manifest {
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
         let grants = &self.grants;
-        let fuel = self.limits.fuel == Some(Fuel::Unlimited);
-        let throttled = self.limits.cpu_percent.is_some_and(|percent| percent < 100);
         let asked = [
             ("/grants/workspace", grants.workspace != crate::model::Access::None),
             ("/grants/network", !grants.network.is_empty()),
@@ -226,19 +255,18 @@ impl Manifest {
             ("/grants/env", !grants.env.is_empty()),
             ("/grants/kv", grants.kv),
             ("/grants/skills", !grants.skills.is_empty()),
-            ("/limits/fuel", fuel),
-            ("/limits/cpuPercent", throttled),
-            ("/retry/maxRetries", self.retry.is_wanted()),
             ("/idempotent", self.idempotent),
             ("/reuse", self.reuse),
             ("/public", self.public),
         ];
-        let detail = "this version does not have the effect of this yet; leave it out";
-        let asked = asked.into_iter().filter_map(|(place, asked)| asked.then_some(place));
-        let fields: Vec<_> =
-            asked.chain(self.sandbox().without_effect()).map(|place| FieldError::new(place, detail)).collect();
-        if fields.is_empty() { Ok(()) } else { Err(Error::fields(Code::NotSupported, detail, fields)) }
+        let asked = asked.into_iter().chain(self.limits.without_effect()).chain(self.retry.without_effect());
+        refuse_without_effect(asked.chain(self.sandbox().without_effect()))
     }
+}
+
+/// What is wrong with a field that has more than `most` of what it is made of.
+pub(super) fn too_long(pointer: &str, most: usize, of: &str) -> Error {
+    Error::at(Code::InvalidManifest, pointer, format!("has more than {most} {of}"))
 }
 
 fn missing(pointer: &str) -> Error {
@@ -256,7 +284,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str) -> Result<Checked, Error> {
-        Manifest::parse(text)?.check(Limits::DEFAULT)
+        let manifest = Manifest::parse(text)?;
+        manifest.check(manifest.check_alone()?, Limits::DEFAULT)
     }
 
     #[test]
@@ -291,6 +320,20 @@ mod tests {
         let error = check(text).unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
         assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit", "/networkEnabled", "/readOnly"]));
+    }
+
+    #[test]
+    fn how_to_try_again_is_refused_unless_it_is_the_default() {
+        let with = |retry: &str| check(&format!(r#"{{"name":"a","version":"1.0.0","retry":{retry}}}"#));
+        for (retry, place) in [
+            (r#"{"maxRetries":1}"#, "/retry/maxRetries"),
+            (r#"{"on":["trap"]}"#, "/retry/on"),
+            (r#"{"backoffMs":5}"#, "/retry/backoffMs"),
+        ] {
+            let error = with(retry).unwrap_err();
+            assert_eq!((error.code, error.fields[0].pointer.as_str()), (Code::NotSupported, place));
+        }
+        with(r#"{"maxRetries":0,"on":["unavailable","timeout","trap"],"backoffMs":200}"#).unwrap();
     }
 
     #[test]

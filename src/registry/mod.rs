@@ -1,5 +1,7 @@
 //! Which skills there are: their manifests, their versions, and how a name becomes one of them.
 
+mod index;
+mod listing;
 mod manifest;
 mod readying;
 mod reserved;
@@ -25,8 +27,11 @@ use crate::model::{
     VersionSelector,
 };
 use crate::sandbox::SandboxProvider;
-use crate::store::Store;
+use crate::store::{Store, to_its_end};
 
+use self::index::Index;
+
+pub use self::listing::Place;
 pub use self::manifest::{Manifest, Retry};
 pub use self::schema::Checker;
 pub use self::staging::StagedComponent;
@@ -87,43 +92,11 @@ pub struct Registry {
     skills: RwLock<Index>,
     /// Told whenever a skill changes.
     changed: Notify,
-    /// Held while a component's file and its rows change together.
-    files: Mutex<()>,
+    /// Held while a skill changes, in memory, in its row and in its component's file: what is
+    /// read before a change is what it changes.
+    changes: Mutex<()>,
     /// How many registrations of a component are under way.
     under_way: parking_lot::Mutex<HashMap<Digest, usize>>,
-}
-
-#[derive(Debug, Default)]
-struct Index {
-    by_id: HashMap<SkillId, Arc<RegisteredSkill>>,
-    by_name: HashMap<(OwnerId, SkillName), Vec<SkillId>>,
-}
-
-impl Index {
-    fn put(&mut self, skill: Arc<RegisteredSkill>) {
-        let key = (skill.skill.owner.clone(), skill.skill.name.clone());
-        let ids = self.by_name.entry(key).or_default();
-        if !ids.contains(&skill.skill.id) {
-            ids.push(skill.skill.id);
-        }
-        self.by_id.insert(skill.skill.id, skill);
-    }
-
-    fn remove(&mut self, skill: &Skill) {
-        self.by_id.remove(&skill.id);
-        let key = (skill.owner.clone(), skill.name.clone());
-        if let Some(ids) = self.by_name.get_mut(&key) {
-            ids.retain(|id| *id != skill.id);
-            if ids.is_empty() {
-                self.by_name.remove(&key);
-            }
-        }
-    }
-
-    fn versions(&self, owner: &OwnerId, name: &SkillName) -> Vec<Arc<RegisteredSkill>> {
-        let ids = self.by_name.get(&(owner.clone(), name.clone()));
-        ids.into_iter().flatten().filter_map(|id| self.by_id.get(id)).cloned().collect()
-    }
 }
 
 impl Registry {
@@ -153,7 +126,7 @@ impl Registry {
             blobs,
             skills: RwLock::new(index),
             changed: Notify::new(),
-            files: Mutex::default(),
+            changes: Mutex::default(),
             under_way: parking_lot::Mutex::default(),
         });
         registry.remove_orphans().await?;
@@ -197,32 +170,6 @@ impl Registry {
         }
     }
 
-    /// Every skill this caller may see, own ones hiding global ones of the same `name@version`.
-    ///
-    /// # Errors
-    ///
-    /// `insufficient_scope` without `skills:read`.
-    pub fn list(&self, caller: &Caller) -> Result<Vec<Arc<RegisteredSkill>>, Error> {
-        let key = &caller.key;
-        key.require(Scope::SkillsRead)?;
-        let index = self.skills.read();
-        let mut found: Vec<_> = index
-            .by_id
-            .values()
-            .filter(|skill| may_read(key, &skill.skill.owner) && key.may_see(&skill.skill.name))
-            .cloned()
-            .collect();
-        drop(index);
-        found.sort_by(|a, b| {
-            let rank = |skill: &Skill| (skill.name.clone(), skill.version.clone(), skill.owner != key.owner);
-            rank(&a.skill).cmp(&rank(&b.skill))
-        });
-        if !key.is_admin() {
-            found.dedup_by(|b, a| a.skill.name == b.skill.name && a.skill.version == b.skill.version);
-        }
-        Ok(found)
-    }
-
     /// Waits until a skill that is being compiled can run, or `deadline` comes.
     ///
     /// # Errors
@@ -258,23 +205,25 @@ impl Registry {
         self: &Arc<Self>,
         caller: &Caller,
         reference: &SkillRef,
-        change: impl FnOnce(&mut Skill),
+        change: impl FnOnce(&mut Skill) + Send + 'static,
     ) -> Result<Arc<RegisteredSkill>, Error> {
         caller.key.require(Scope::SkillsWrite)?;
         let found = self.resolve(caller, reference)?;
         require_own(&caller.key, &found.skill.owner)?;
-        let mut skill = found.skill.clone();
-        change(&mut skill);
-        if skill.tags.len() > manifest::MAX_TAGS {
-            let detail = format!("has more than {} labels", manifest::MAX_TAGS);
-            return Err(Error::at(Code::InvalidManifest, "/tags", detail));
-        }
-        skill.updated_at = self.clock.now_ms();
         let registry = Arc::clone(self);
-        to_its_end(async move { registry.replace(skill).await }).await
+        to_its_end(async move { registry.replace(found.skill.id, change).await }).await
     }
 
-    async fn replace(&self, skill: Skill) -> Result<Arc<RegisteredSkill>, Error> {
+    /// Changes the skill as it is by then, which may be another than the caller saw.
+    async fn replace(&self, id: SkillId, change: impl FnOnce(&mut Skill)) -> Result<Arc<RegisteredSkill>, Error> {
+        let _alone = self.changes.lock().await;
+        let current = self.skills.read().by_id.get(&id).cloned().ok_or_else(|| Error::not_found("skill"))?;
+        let mut skill = current.skill.clone();
+        change(&mut skill);
+        if skill.tags.len() > manifest::MAX_TAGS {
+            return Err(manifest::too_long("/tags", manifest::MAX_TAGS, "labels"));
+        }
+        skill.updated_at = self.clock.now_ms();
         self.store.update_skill(skill.clone()).await?;
         let skill = RegisteredSkill::new(skill);
         self.skills.write().put(Arc::clone(&skill));
@@ -303,7 +252,10 @@ impl Registry {
 
     async fn remove(&self, skill: &Skill) -> Result<(), Error> {
         let digest = skill.handler.digest();
-        let _files = self.files.lock().await;
+        let _alone = self.changes.lock().await;
+        if !self.skills.read().by_id.contains_key(&skill.id) {
+            return Err(Error::not_found("skill"));
+        }
         let gone = self.store.delete_skill(skill.id, digest, self.clock.now_ms()).await?;
         self.skills.write().remove(skill);
         self.changed.notify_waiters();
@@ -331,14 +283,6 @@ impl Registry {
         }
         Ok(())
     }
-}
-
-/// Does work to its end, also when the caller leaves in the middle: rows, files and what is in
-/// memory must not part.
-async fn to_its_end<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Error>> + Send + 'static,
-) -> Result<T, Error> {
-    tokio::spawn(work).await.map_err(Error::internal)?
 }
 
 /// Whether a key may see what `owner` has.

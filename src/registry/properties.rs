@@ -78,7 +78,7 @@ proptest! {
     fn whatever_stands_in_the_fields_the_refusal_names_one_of_them(members in members()) {
         let text = Value::Object(members).to_string();
         let error = match Manifest::parse(&text) {
-            Ok(manifest) => match (manifest.component(), manifest.check(Limits::HOST_MAXIMUM)) {
+            Ok(manifest) => match (manifest.component(), manifest.check_alone().and_then(|alone| manifest.check(alone, Limits::HOST_MAXIMUM))) {
                 (Ok(_), Ok(_)) => return Ok(()),
                 (Err(error), _) | (_, Err(error)) => error,
             },
@@ -111,7 +111,8 @@ proptest! {
     ) {
         let version = format!("{}.{}.{}", version.0, version.1, version.2);
         let text = json!({ "name": name, "version": version, "description": description, "limits": { "timeoutMs": timeout } });
-        let checked = Manifest::parse(&text.to_string()).unwrap().check(Limits::HOST_MAXIMUM).unwrap();
+        let manifest = Manifest::parse(&text.to_string()).unwrap();
+        let checked = manifest.check(manifest.check_alone().unwrap(), Limits::HOST_MAXIMUM).unwrap();
         prop_assert_eq!((checked.name.as_str(), checked.version.to_string(), checked.description), (name.as_str(), version, description));
         prop_assert_eq!(checked.limits.timeout_ms, timeout.min(Limits::HOST_MAXIMUM.timeout_ms));
     }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::files;
-use crate::model::{Caller, Code, Digest, Error, Handler, Mode, OwnerId, Scope, Skill, SkillId, SkillState};
+use crate::model::{Caller, Code, Digest, Error, Handler, Mode, OwnerId, Scope, Skill, SkillId, SkillName, SkillState};
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
-use crate::store::{ComponentRecord, SkillRecord};
+use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 
-use super::manifest::{Checked, Manifest};
+use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, to_its_end};
+use super::{RegisteredSkill, Registry, StagedComponent};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Most versions of one owner, all skills together: each is in memory and in each listing.
+const MAX_VERSIONS: usize = 10_000;
 /// How long an upload waits for the first look into its component.
 const LOOK: Duration = Duration::from_secs(60);
 
@@ -25,6 +27,31 @@ pub enum Registered {
     Created(Arc<RegisteredSkill>),
     /// It was there already, the same.
     Unchanged(Arc<RegisteredSkill>),
+}
+
+/// Where a component comes from.
+enum Source {
+    /// It was uploaded just now.
+    Uploaded(StagedComponent),
+    /// This owner uploaded it before.
+    Kept(ComponentRecord),
+}
+
+impl Source {
+    fn record(&self) -> ComponentRecord {
+        match self {
+            Self::Uploaded(staged) => ComponentRecord { digest: staged.digest, bytes: staged.bytes },
+            Self::Kept(record) => *record,
+        }
+    }
+
+    /// The file that has yet to be put in its place.
+    fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Uploaded(staged) => Some(&staged.file),
+            Self::Kept(_) => None,
+        }
+    }
 }
 
 impl Registered {
@@ -51,19 +78,51 @@ impl Registry {
         respond_async: bool,
     ) -> Result<Registered, Error> {
         caller.key.require(Scope::SkillsWrite)?;
-        let owner = owner_for(caller, &manifest)?;
         if let Some(digest) = manifest.component()?
             && digest != component.digest
         {
             let detail = format!("the uploaded component has the digest {}", component.digest);
             return Err(Error::at(Code::DigestMismatch, "/handler", detail));
         }
-        let record = ComponentRecord { digest: component.digest, bytes: component.bytes };
+        self.take(caller, manifest, Source::Uploaded(component), respond_async).await
+    }
+
+    /// Registers a skill by manifest alone: its handler names a component this owner uploaded before.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::register`]; `unknown_component` if this owner did not upload it.
+    pub async fn register_manifest(
+        self: &Arc<Self>,
+        caller: &Caller,
+        manifest: Manifest,
+        respond_async: bool,
+    ) -> Result<Registered, Error> {
+        caller.key.require(Scope::SkillsWrite)?;
+        let owner = owner_for(caller, &manifest)?;
+        let digest = manifest.component()?.ok_or_else(unknown_component)?;
+        let record = self.store.owned_component(owner, digest).await?.ok_or_else(unknown_component)?;
+        self.take(caller, manifest, Source::Kept(record), respond_async).await
+    }
+
+    /// Has the component compiled, and registers the skill once that has ended or takes long.
+    async fn take(
+        self: &Arc<Self>,
+        caller: &Caller,
+        manifest: Manifest,
+        source: Source,
+        respond_async: bool,
+    ) -> Result<Registered, Error> {
+        let alone = manifest.check_alone()?;
+        alone.name.as_ref().map_or(Ok(()), |name| require_visible(caller, name))?;
+        let owner = owner_for(caller, &manifest)?;
+        let record = source.record();
         let mut under_way = UnderWay::begin(self, record.digest);
-        let preparing = self.sandbox.prepare(prepare_request(&owner, record, &component.file))?;
+        let file = source.file().map_or_else(|| self.blob(record.digest), Path::to_owned);
+        let preparing = self.sandbox.prepare(prepare_request(&owner, record, &file))?;
         let preparing = under_way.preparing.insert(preparing);
         let inspection = look(preparing).await?;
-        let skill = self.draft(caller, manifest, inspection, record.digest)?;
+        let skill = self.draft(caller, (manifest, alone), inspection, record.digest)?;
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
         let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
             Ok(answer) => {
@@ -75,7 +134,7 @@ impl Registry {
         };
         let (registry, skill) = (Arc::clone(self), Skill { state, ..skill });
         to_its_end(async move {
-            let registered = registry.keep(skill, record, Some(&component.file)).await?;
+            let registered = registry.keep(skill, record, source.file()).await?;
             if state == SkillState::Compiling {
                 let skill = registered.skill().skill.clone();
                 tokio::spawn(Arc::clone(&registry).finish_preparing(skill, under_way));
@@ -85,47 +144,23 @@ impl Registry {
         .await
     }
 
-    /// Registers a skill by manifest alone: its handler names a component this owner uploaded before.
-    ///
-    /// # Errors
-    ///
-    /// As [`Registry::register`]; `unknown_component` if this owner did not upload it.
-    pub async fn register_manifest(self: &Arc<Self>, caller: &Caller, manifest: Manifest) -> Result<Registered, Error> {
-        caller.key.require(Scope::SkillsWrite)?;
-        let owner = owner_for(caller, &manifest)?;
-        let digest = manifest.component()?.ok_or_else(unknown_component)?;
-        let record = self.store.owned_component(owner.clone(), digest).await?.ok_or_else(unknown_component)?;
-        let mut under_way = UnderWay::begin(self, digest);
-        let preparing = self.sandbox.prepare(prepare_request(&owner, record, &self.blob(digest)))?;
-        let preparing = under_way.preparing.insert(preparing);
-        let inspection = look(preparing).await?;
-        (&mut preparing.ready).await.map_err(Error::internal)??;
-        self.sandbox.check(digest)?;
-        let skill = self.draft(caller, manifest, inspection, digest)?;
-        let registry = Arc::clone(self);
-        to_its_end(async move {
-            let _under_way = under_way;
-            registry.keep(skill, record, None).await
-        })
-        .await
-    }
-
     /// The skill that manifest and component make together.
     fn draft(
         &self,
         caller: &Caller,
-        mut manifest: Manifest,
+        (mut manifest, alone): (Manifest, CheckedAlone),
         inspection: Inspection,
         digest: Digest,
     ) -> Result<Skill, Error> {
         let owner = owner_for(caller, &manifest)?;
-        let from_component = |name: Option<String>| name.filter(|name| name.parse::<crate::model::SkillName>().is_ok());
+        let from_component = |name: Option<String>| name.filter(|name| name.parse::<SkillName>().is_ok());
         manifest.name = manifest.name.or_else(|| from_component(inspection.name));
         manifest.version = manifest.version.or(inspection.version);
         manifest.description = manifest.description.or(inspection.description);
         let ceiling = caller.key.max_limits();
         let Checked { name, version, description, schema, limits, digest: manifest_digest } =
-            manifest.check(ceiling)?;
+            manifest.check(alone, ceiling)?;
+        require_visible(caller, &name)?;
         let mut functions = inspection.functions;
         for function in &mut functions {
             function.schema = schema.clone();
@@ -167,11 +202,12 @@ impl Registry {
     /// Moves the bytes to their place and writes the rows, in this order: a crash in between
     /// leaves a file without a row, which the next start removes.
     async fn keep(&self, skill: Skill, record: ComponentRecord, file: Option<&Path>) -> Result<Registered, Error> {
-        let _files = self.files.lock().await;
+        let _alone = self.changes.lock().await;
         if file.is_none() && !self.blob(record.digest).exists() {
             // Its last skill was deleted since we looked.
             return Err(unknown_component());
         }
+        self.skills.read().require_room(&skill, MAX_VERSIONS)?;
         if let Some(file) = file {
             let (from, to, blobs) = (file.to_owned(), self.blob(record.digest), self.blobs.clone());
             let moved = tokio::task::spawn_blocking(move || {
@@ -191,7 +227,7 @@ impl Registry {
         kept
     }
 
-    /// Removes a component's file that no row came to know. Called with `files` held. The code
+    /// Removes a component's file that no row came to know. Called with `changes` held. The code
     /// stays: another upload of the same bytes may have been told just now that it is there.
     async fn remove_if_orphan(&self, digest: Digest) {
         // Where the store cannot say, the next start finds out.
@@ -252,20 +288,24 @@ impl Registry {
             // Nothing is wrong with the skill: the next start tries again.
             Err(error) => (SkillState::Unavailable, Some(error.detail)),
         };
-        let current = self.skills.read().by_id.get(&skill.id).cloned();
-        let Some(current) = current else { return };
-        if current.skill.state == state && current.skill.problem == problem {
-            return;
-        }
-        let updated = Skill { state, problem, updated_at: self.clock.now_ms(), ..current.skill.clone() };
-        if let Err(error) = self.replace(updated).await {
-            tracing::error!(skill.id = %skill.id, "The state of a skill could not be written: {error:?}");
+        let id = skill.id;
+        match self.replace(id, |skill| (skill.state, skill.problem) = (state, problem)).await {
+            Ok(_) => {}
+            // It was deleted meanwhile.
+            Err(error) if error.code == Code::NotFound => {}
+            Err(error) => tracing::error!(skill.id = %id, "The state of a skill could not be written: {error:?}"),
         }
     }
 }
 
 fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> PrepareRequest {
     PrepareRequest { owner: owner.clone(), digest: record.digest, file: file.to_owned(), bytes: record.bytes }
+}
+
+/// Refuses a name outside the key's allow-list: what a key may not see, it may not put in
+/// another's way either.
+fn require_visible(caller: &Caller, name: &SkillName) -> Result<(), Error> {
+    if caller.key.may_see(name) { Ok(()) } else { Err(Error::not_found("skill")) }
 }
 
 fn unknown_component() -> Error {

@@ -119,9 +119,10 @@ impl Store {
     pub async fn interrupt_open_executions(&self, at: i64) -> Result<usize, Error> {
         let message = "the host stopped before the execution ended";
         self.write(move |connection| {
+            // The clock may have been set back since.
             connection.execute(
                 "UPDATE skill_executions SET status = 'error', error_code = ?1, error_message = ?2, finished_at = ?3,
-                 duration_us = (?3 - created_at) * 1000 WHERE status IN ('pending', 'running')",
+                 duration_us = max(0, ?3 - created_at) * 1000 WHERE status IN ('pending', 'running')",
                 params![Code::Interrupted.as_str(), message, at],
             )
         })

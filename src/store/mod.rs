@@ -17,6 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::files;
 use crate::model::{BoxError, Code, Error};
 use crate::telemetry::Telemetry;
 
@@ -55,6 +56,11 @@ impl Store {
     /// damaged or the disk does not play along.
     pub fn open(dir: &Path, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
         let path = dir.join(FILE_NAME);
+        // What it makes beside the file, it makes as private as the file.
+        files::make_private(&path, true).map_err(Error::internal)?;
+        for beside in ["-wal", "-shm"] {
+            files::make_private(&dir.join(format!("{FILE_NAME}{beside}")), false).map_err(Error::internal)?;
+        }
         let mut connection = connect(&path).map_err(fault)?;
         migrations::apply(&mut connection)?;
         let readers = Readers { path: path.into(), idle: Mutex::default() };
@@ -162,6 +168,14 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     )?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
+}
+
+/// Does work to its end, also when the caller leaves in the middle: rows, files and what is in
+/// memory must not part.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::spawn(work).await.map_err(Error::internal)?
 }
 
 /// Reads a JSON column.

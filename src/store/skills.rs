@@ -70,7 +70,7 @@ impl Store {
         .await
     }
 
-    /// Brings a deleted version back.
+    /// Brings a deleted version back, under the limits of whoever registers it now.
     ///
     /// # Errors
     ///
@@ -79,8 +79,17 @@ impl Store {
         self.write_together(move |connection| {
             insert_component(connection, &skill.owner, component, skill.created_at)?;
             connection
-                .prepare_cached("UPDATE skills SET deleted_at = NULL WHERE id = ?1")?
-                .execute([skill.id.as_bytes()])?;
+                .prepare_cached(
+                    "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
+                     registered_by = ?5 WHERE id = ?1",
+                )?
+                .execute(params![
+                    skill.id.as_bytes(),
+                    to_json(&skill.grants),
+                    to_json(&skill.limits),
+                    to_json(&skill.frozen_limits),
+                    skill.registered_by.as_str(),
+                ])?;
             update_row(connection, &skill)
         })
         .await

@@ -140,3 +140,37 @@ fn a_chosen_admin_key_holds_while_there_is_no_other() {
     std::fs::write(&file, FIRST).unwrap();
     with("SKILLVISOR_ADMIN_KEY_FILE", file.to_str().unwrap(), &["keys", "list"]).expect(0);
 }
+
+#[tokio::test]
+async fn what_would_hold_nobody_back_is_refused() {
+    let host = Host::start().with("hello").await;
+    let ceilings = json!({
+        "rates": { "executionsPerMinute": 1 }, "budgets": { "fuelPerDay": 1 }, "storage": { "skills": 1 },
+        "limits": { "cpuPercent": 50 },
+    });
+    let refused = host.send(Method::POST, "/api/keys", json!({ "name": "k", "ceilings": ceilings })).await;
+    assert_eq!(refused.summary(), "422 not_supported");
+    let errors = refused.body["errors"].as_array().unwrap();
+    let places: Vec<_> = errors.iter().map(|error| error["pointer"].as_str().unwrap()).collect();
+    let wanted = ["limits/cpuPercent", "rates/executionsPerMinute", "budgets/fuelPerDay", "storage/skills"];
+    assert_eq!(places, wanted.map(|place| format!("/ceilings/{place}")));
+    assert_eq!(host.get("/api/keys").await.body["total"], 1);
+
+    let key = host.send(Method::POST, "/api/keys", json!({ "name": "k" })).await;
+    let path = format!("/api/keys/{}", key.body["id"].as_str().unwrap());
+    let quarantine = host.send(Method::DELETE, &format!("{path}?quarantine=true"), Value::Null).await;
+    assert_eq!(quarantine.summary(), "422 not_supported");
+    let unknown = host.send(Method::DELETE, &format!("{path}?quarantin=true"), Value::Null).await;
+    assert_eq!(unknown.summary(), "400 malformed");
+    assert_eq!(host.get(&path).await.body["revokedAt"], Value::Null);
+
+    let run = json!({ "skillId": "hello" }).to_string();
+    let request = host.request_as(Some(host.key()), Method::POST, "/api/skills/executions").body(run);
+    assert_eq!(reply(request.header("idempotency-key", "k-1")).await.summary(), "422 not_supported");
+    for (limits, retry) in [(json!({ "fuel": "unlimited" }), json!({})), (json!({}), json!({ "backoffMs": 5 }))] {
+        let run = json!({ "skillId": "hello", "limits": limits, "retry": retry });
+        let refused = host.send(Method::POST, "/api/skills/executions", run).await;
+        assert_eq!(refused.summary(), "422 not_supported");
+    }
+    assert_eq!(host.get("/api/skills/executions").await.body["total"], 0);
+}

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::campaign::{self, Random};
 use crate::power::strays;
-use crate::support::{Host, guest};
+use crate::support::{Host, guest, reply};
 
 /// Callers that leave.
 const CALLERS: usize = 40;
@@ -57,4 +57,37 @@ async fn what_a_caller_began_and_left_is_whole_or_absent() {
     }
     settled(&host).await;
     assert_eq!(host.get("/api/skills").await.body["total"], CALLERS + 1);
+}
+
+/// Makes, rotates and revokes a key, and leaves at some time.
+async fn change_keys(host: &Host, random: &mut Random, usual: usize) {
+    let mut patience = || Duration::from_micros(random.below(usual) as u64);
+    let make = host.send(Method::POST, "/api/keys", json!({ "name": "left" }));
+    let _ = tokio::time::timeout(patience(), make).await;
+    let made = host.send(Method::POST, "/api/keys", json!({ "name": "stays" })).await;
+    let path = format!("/api/keys/{}", made.body["id"].as_str().unwrap());
+    let revoke = host.send(Method::DELETE, &path, Value::Null);
+    let _ = tokio::time::timeout(patience(), revoke).await;
+}
+
+#[tokio::test]
+async fn a_key_is_in_memory_what_it_is_on_the_disk_also_when_who_changed_it_left() {
+    let seed = campaign::seed();
+    println!("CAMPAIGN_SEED={seed}");
+    let mut random = Random::new(seed);
+    let mut host = Host::start();
+    let began = Instant::now();
+    let last = host.send(Method::POST, "/api/keys", json!({ "name": "last" })).await;
+    let usual = usize::try_from(began.elapsed().as_micros()).unwrap();
+    for _ in 0..CALLERS {
+        change_keys(&host, &mut random, usual).await;
+    }
+    // Keys change one after the other: what was begun has ended when this has.
+    let path = format!("/api/keys/{}", last.body["id"].as_str().unwrap());
+    assert_eq!(host.send(Method::DELETE, &path, Value::Null).await.status, 204);
+    let secret = last.body["secret"].as_str().unwrap();
+    assert_eq!(reply(host.request_as(Some(secret), Method::GET, "/api/skills")).await.status, 401);
+    let in_memory = host.get("/api/keys").await.body;
+    host.kill_and_restart();
+    assert_eq!(host.get("/api/keys").await.body, in_memory, "seed {seed}");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use skillvisor::model::{Digest, OwnerId, Scope, SkillState};
+use skillvisor::model::{Digest, OwnerId, Scope, Secret, SkillState};
 use skillvisor::{
     Caller, Code, Error, ExecutionFilter, ExecutionRequest, Host, HostOptions, Manifest, NewKey, Registered, Status,
 };
@@ -43,7 +43,7 @@ fn run(skill: &str) -> ExecutionRequest {
 
 async fn tenant(host: &Host, scopes: &[Scope]) -> Caller {
     let new = NewKey { name: "tenant".into(), scopes: scopes.to_vec(), ..NewKey::default() };
-    let (_, secret) = host.access.create(new).await.unwrap();
+    let (_, secret) = host.access.create(&host.admin().unwrap(), new).await.unwrap();
     host.caller(&secret).unwrap()
 }
 
@@ -169,6 +169,54 @@ async fn a_key_may_do_no_more_here_than_over_http() {
     assert_eq!(host.count_executions(&admin, of(&runner)).await.unwrap(), 1);
     let by_other = ExecutionFilter { key: Some(other.key.id.clone()), ..ExecutionFilter::default() };
     assert_eq!(host.count_executions(&runner, by_other).await.unwrap_err().code, Code::InsufficientScope);
+}
+
+#[tokio::test]
+async fn only_an_admin_key_makes_and_changes_keys_here_too() {
+    let (host, _dir) = host().await;
+    let caller = tenant(&host, Scope::DEFAULT).await;
+    let refused = [
+        host.access.create(&caller, NewKey { name: "k".into(), ..NewKey::default() }).await.map(drop).unwrap_err(),
+        host.access.rotate(&caller, &caller.key.id, 0).await.map(drop).unwrap_err(),
+        host.access.revoke(&caller, &caller.key.id).await.unwrap_err(),
+        host.access.list(&caller).unwrap_err(),
+        host.access.get(&caller, &caller.key.id).unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(error.code, Code::InsufficientScope, "{error:?}");
+    }
+    let nameless = host.access.create(&host.admin().unwrap(), NewKey::default()).await.map(drop);
+    assert_eq!(nameless.unwrap_err().code, Code::Malformed);
+}
+
+#[test]
+fn the_chosen_admin_key_is_not_in_what_is_printed_of_the_options() {
+    let secret = Secret::new("0123456789abcdef0123456789abcdef").unwrap();
+    let mut options = HostOptions::new("data", "skillvisor");
+    options.admin_key = Some(secret);
+    assert!(!format!("{options:?}").contains("0123456789abcdef"));
+}
+
+/// No worker can be started here: whatever is refused otherwise has not cost one.
+#[tokio::test]
+async fn what_is_wrong_with_a_manifest_alone_is_found_before_its_component_is_looked_into() {
+    let (host, _dir) = open("/nowhere/skillvisor").await;
+    let caller = host.admin().unwrap();
+    let wrong = |change: fn(&mut Manifest)| {
+        let mut manifest = manifest("echo@1.0.0");
+        change(&mut manifest);
+        host.register(&caller, manifest, guest("echo"))
+    };
+    for (refused, code) in [
+        (wrong(|manifest| manifest.reuse = true).await, Code::NotSupported),
+        (wrong(|manifest| manifest.limits.memory_mb = Some(0)).await, Code::InvalidManifest),
+        (wrong(|manifest| manifest.schema = Some(json!({ "type": "strin" }))).await, Code::InvalidManifest),
+        (wrong(|manifest| manifest.name = Some("executions".into())).await, Code::ReservedName),
+        (wrong(|manifest| manifest.version = Some("1.0".into())).await, Code::InvalidManifest),
+        (wrong(|_| {}).await, Code::Unavailable),
+    ] {
+        assert_eq!(refused.unwrap_err().code, code);
+    }
 }
 
 #[tokio::test]

@@ -73,6 +73,12 @@ mod leaving;
 /// What is compiled anew, and what can go wrong with that.
 mod readying;
 
+/// Changes to skills, one at a time and many at once; and how they are listed.
+mod changes;
+
+/// The data directory: who may read it, and whom it sends clients to.
+mod data_dir;
+
 /// The host as a library.
 mod library;
 

@@ -82,7 +82,7 @@ async fn real_replies_are_as_the_document_says() {
     assert_eq!(failed.body["status"], "error");
     check("Execution", &failed);
     check("ExecutionPage", &host.get("/api/skills/executions?limit=1").await);
-    let ceilings = json!({ "limits": { "fuel": "unlimited" }, "budgets": { "fuelPerDay": 1 }, "network": ["public"] });
+    let ceilings = json!({ "limits": { "fuel": "unlimited" }, "budgets": {}, "network": ["public"] });
     let body = json!({ "name": "k", "skills": ["echo"], "expiresAt": "2099-01-01T00:00:00Z", "ceilings": ceilings });
     assert_eq!(faults(&document, "KeyRequest", &body), [""; 0]);
     let made = host.send(Method::POST, "/api/keys", body).await;

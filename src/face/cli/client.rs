@@ -9,7 +9,7 @@ use reqwest::redirect::Policy;
 use reqwest::{Body, Method, RequestBuilder, Url};
 use serde_json::Value;
 
-use crate::config::Secret;
+use crate::model::Secret;
 
 use super::exit::{Exit, Failure};
 use super::trust::Trust;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::config::{ConfigError, Environment, Layers, SYSTEM_CONFIG_FILE, Secret, Settings};
+use crate::config::{ConfigError, Environment, Layers, SYSTEM_CONFIG_FILE, Settings, read_secret};
+use crate::model::Secret;
 
 use super::exit::Failure;
 use super::output::Output;
@@ -72,7 +73,7 @@ impl Context {
     /// could read it.
     pub(super) fn given_key(&self) -> Result<Option<Secret>, Failure> {
         if let Some(path) = &self.global.key_file {
-            return Secret::from_file(path).map(Some).map_err(|why| Failure::usage(format!("--key-file: {why}")));
+            return read_secret(path).map(Some).map_err(|why| Failure::usage(format!("--key-file: {why}")));
         }
         let key = self.environment.get("SKILLVISOR_KEY").map(Secret::new).transpose();
         key.map_err(|why| Failure::usage(format!("the key in SKILLVISOR_KEY {why}")))

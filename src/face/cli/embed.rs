@@ -9,18 +9,15 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::{Secret, Settings};
+use crate::config::Settings;
 use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
-use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, is_locked};
-use crate::model::{Digest, Error};
+use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, SERVER_FILE, is_locked};
+use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, THIS_PROGRAM};
 
 use super::exit::{Exit, Failure};
-
-/// The file in which the lock's holder says where it is.
-const SERVER_FILE: &str = "server.json";
 
 /// Where the holder of a data directory's lock is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,7 +125,7 @@ fn announce(data_dir: &Path, url: &str, tls: Option<&Tls>) -> Result<(), Failure
 
 fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOptions, Failure> {
     let mut options = HostOptions::new(&settings.data_dir, THIS_PROGRAM);
-    options.admin_key = admin_key.map(|key| key.reveal().to_owned());
+    options.admin_key = admin_key;
     options.admission = AdmissionSettings {
         concurrency_host: settings.concurrency_host,
         concurrency_per_owner: settings.concurrency_per_owner,
@@ -166,7 +163,10 @@ pub(super) const STARTING: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::config::{Environment, Layers};
     use crate::model::Code;
 
     #[test]
@@ -180,6 +180,18 @@ mod tests {
             assert_eq!(Holder::of(dir.path()), Some(holder));
         }
         assert_eq!(fs::metadata(dir.path().join(SERVER_FILE)).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_defaults_of_settings_and_of_the_library_are_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = BTreeMap::from([("data_dir", dir.path().to_str().unwrap().to_owned())]);
+        let environment = Environment::default();
+        let none = Path::new("/nonexistent");
+        let layers = Layers { flags: &flags, config_file: None, environment: &environment, system_file: none };
+        let from_settings = host_options(&Settings::load(&layers).unwrap(), None).unwrap();
+        let library = HostOptions::new(dir.path(), THIS_PROGRAM);
+        assert_eq!(format!("{from_settings:?}"), format!("{library:?}"));
     }
 
     #[test]

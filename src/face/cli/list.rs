@@ -60,6 +60,7 @@ async fn all(client: &Client, args: &ListArgs) -> Result<(Vec<Value>, Value), Fa
             ("tag", args.tag.as_deref()),
             ("owner", args.owner.as_deref()),
             ("cursor", cursor.as_deref()),
+            ("limit", Some("500")),
         ];
         let page = client.get(&["api", "skills"], &query).await?.json()?;
         skills.extend_from_slice(value::list(&page, "skills"));

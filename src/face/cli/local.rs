@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::config::{LogFormat, Secret, Settings};
+use crate::config::{LogFormat, Settings, read_secret};
 use crate::executor::Audit;
 use crate::host::ADMIN_KEY_FILE;
+use crate::model::Secret;
 
 use super::client::{Client, no_key};
 use super::context::Context;
@@ -109,7 +110,9 @@ async fn holder_client(data_dir: &Path, keys: &Keys) -> Result<Option<Client>, F
     let Some(holder) = Holder::of(data_dir) else { return Ok(None) };
     let trust = Trust::Holder(holder.certificate);
     let probe = Client::new(&holder.url, None, &trust)?;
-    if !probe.is_alive().await {
+    // Whoever takes the lock removes what the last holder left: what still stands there after
+    // an answer is not a dead host's, whose port may be a stranger's.
+    if !probe.is_alive().await || Holder::of(data_dir).as_ref() != Some(&holder) {
         return Ok(None);
     }
     Client::new(&holder.url, Some(keys.choose(data_dir)?), &trust).map(Some)
@@ -130,7 +133,7 @@ impl Keys {
         let own = match (&self.given, &self.admin) {
             (Some(key), _) => return Ok(key.clone()),
             (None, Some(key)) if !path.exists() => return Ok(key.clone()),
-            _ => Secret::from_file(&path),
+            _ => read_secret(&path),
         };
         own.map_err(|why| {
             Failure::new(Exit::NotAllowed, "unauthenticated", format!("no key: {why}"))

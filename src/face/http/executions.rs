@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -13,8 +14,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::executor::ExecutionFilter;
 use crate::model::{
-    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, FieldError, LimitsPatch, OwnerId, SandboxFields,
-    SkillRef, StrictJson,
+    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, LimitsPatch, OwnerId, SandboxFields, SkillRef,
+    StrictJson, refuse_without_effect,
 };
 use crate::registry::Retry;
 
@@ -106,18 +107,12 @@ impl RunBody {
         if self.max_retries.is_some() && self.retry.is_some() {
             return Err(Error::at(Code::Malformed, "/retry", "`retry` and `maxRetries` are the same; send one"));
         }
-        let throttled = self.limits.cpu_percent.is_some_and(|percent| percent < 100);
         let asked = [
             ("/mode", self.mode.as_ref().is_some_and(|mode| mode != "sync")),
             ("/maxRetries", self.max_retries.is_some_and(|retries| retries > 0)),
-            ("/retry/maxRetries", self.retry.as_ref().is_some_and(Retry::is_wanted)),
-            ("/limits/cpuPercent", throttled),
         ];
-        let asked = asked.into_iter().filter_map(|(place, asked)| asked.then_some(place));
-        let detail = "this version does not have the effect of this yet; leave it out";
-        let fields: Vec<_> =
-            asked.chain(self.sandbox().without_effect()).map(|place| FieldError::new(place, detail)).collect();
-        if fields.is_empty() { Ok(()) } else { Err(Error::fields(Code::NotSupported, detail, fields)) }
+        let asked = asked.into_iter().chain(self.retry.iter().flat_map(Retry::without_effect));
+        refuse_without_effect(asked.chain(self.limits.without_effect()).chain(self.sandbox().without_effect()))
     }
 }
 
@@ -128,7 +123,17 @@ impl RunBody {
     post, path = "/api/skills/executions", tag = "executions", request_body = RunBody,
     responses((status = 200, description = "The run, ended", body = wire::ExecutionBody)),
 )]
-pub(crate) async fn create(State(app): State<App>, Authed(caller): Authed, content: Body) -> Result<Response, Problem> {
+pub(crate) async fn create(
+    State(app): State<App>,
+    Authed(caller): Authed,
+    headers: HeaderMap,
+    content: Body,
+) -> Result<Response, Problem> {
+    // Who sends it relies on it: a second run would be worse than none.
+    if headers.contains_key("idempotency-key") {
+        let detail = "this version does not remember Idempotency-Key; send the request without it";
+        return Err(Error::new(Code::NotSupported, detail).into());
+    }
     let limit = caller.key.max_limits().args_bytes.saturating_add(ENVELOPE);
     // Kept until the run has ended: its arguments take as much room.
     let mut room = app.held.room(caller.owner());

@@ -2,12 +2,13 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::access::NewKey;
 use crate::model::{Ceilings, Code, Error, KeyId, OwnerId, Scope, SkillName};
@@ -66,11 +67,9 @@ pub(crate) async fn create(
     Authed(caller): Authed,
     content: Body,
 ) -> Result<(StatusCode, Json<Value>), Problem> {
+    // Before anything of the body is read.
     caller.key.require(Scope::Admin)?;
     let new: CreateBody = read::json(content).await?;
-    if new.name.is_empty() || new.name.chars().count() > 100 {
-        return Err(Error::at(Code::Malformed, "/name", "must have 1 to 100 characters").into());
-    }
     let new = NewKey {
         name: new.name,
         owner: new.owner,
@@ -79,7 +78,7 @@ pub(crate) async fn create(
         skills: new.skills,
         ceilings: new.ceilings,
     };
-    let (key, secret) = app.host.access.create(new).await?;
+    let (key, secret) = app.host.access.create(&caller, new).await?;
     Ok((StatusCode::CREATED, Json(wire::key(&key, Some(&secret)))))
 }
 
@@ -91,8 +90,7 @@ pub(crate) async fn create(
     responses((status = 200, description = "All keys, oldest first", body = bodies::KeyPage)),
 )]
 pub(crate) async fn list(State(app): State<App>, Authed(caller): Authed) -> Result<Json<Value>, Problem> {
-    caller.key.require(Scope::Admin)?;
-    let keys: Vec<_> = app.host.access.list().iter().map(|key| wire::key(key, None)).collect();
+    let keys: Vec<_> = app.host.access.list(&caller)?.iter().map(|key| wire::key(key, None)).collect();
     Ok(Json(json!({ "total": keys.len(), "keys": keys, "nextCursor": null })))
 }
 
@@ -108,25 +106,40 @@ pub(crate) async fn show(
     Authed(caller): Authed,
     Segment(id): Segment,
 ) -> Result<Json<Value>, Problem> {
-    caller.key.require(Scope::Admin)?;
-    let key = app.host.access.get(&key_id(&id)?)?;
+    let key = app.host.access.get(&caller, &key_id(&id)?)?;
     Ok(Json(wire::key(&key, None)))
+}
+
+/// How to end a key.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RevokeQuery {
+    /// Whether to disable what it registered, too: this version does not.
+    quarantine: Option<bool>,
 }
 
 /// Ends a key
 ///
 /// From the next request on. Needs the scope `admin`.
 #[utoipa::path(
-    delete, path = "/api/keys/{id}", tag = "keys", params(("id" = String, Path, description = "Id of a key")),
+    delete, path = "/api/keys/{id}", tag = "keys",
+    params(("id" = String, Path, description = "Id of a key"), RevokeQuery),
     responses((status = 204, description = "It is revoked")),
 )]
 pub(crate) async fn revoke(
     State(app): State<App>,
     Authed(caller): Authed,
     Segment(id): Segment,
+    query: Result<Query<RevokeQuery>, QueryRejection>,
 ) -> Result<StatusCode, Problem> {
     caller.key.require(Scope::Admin)?;
-    app.host.access.revoke(&key_id(&id)?).await?;
+    let Query(query) = query?;
+    if query.quarantine == Some(true) {
+        let detail = "this version does not disable what a key registered; revoke it without `quarantine`";
+        return Err(Error::new(Code::NotSupported, detail).into());
+    }
+    app.host.access.revoke(&caller, &key_id(&id)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -147,7 +160,7 @@ pub(crate) async fn rotate(
     caller.key.require(Scope::Admin)?;
     let bytes = read::bytes(content, read::SMALL_BODY).await?;
     let asked: RotateBody = if bytes.is_empty() { RotateBody::default() } else { read::parse(&bytes)? };
-    let (key, secret) = app.host.access.rotate(&key_id(&id)?, asked.grace_seconds).await?;
+    let (key, secret) = app.host.access.rotate(&caller, &key_id(&id)?, asked.grace_seconds).await?;
     Ok(Json(wire::key(&key, Some(&secret))))
 }
 

@@ -1,5 +1,7 @@
 //! `/api/skills`: uploading, listing and changing skills.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::{Body, HttpBody};
 use axum::extract::rejection::QueryRejection;
@@ -9,11 +11,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::model::{Code, Error, Mode, OwnerId, Scope, SkillRef, SkillState, Tag};
-use crate::registry::{Manifest, Registered, StagedComponent};
+use crate::model::{Code, Error, Mode, OwnerId, Scope, SkillRef, SkillState, Tag, quotable};
+use crate::registry::{Manifest, Place, Registered, RegisteredSkill, StagedComponent};
 
 use super::App;
 use super::auth::Authed;
@@ -25,8 +27,11 @@ use super::{bodies, shapes, wire};
 
 /// Room for what stands around the component in a multipart upload, in bytes.
 const FORM: u64 = (read::SMALL_BODY as u64) + (64 << 10);
-/// Skills on one page.
+/// Skills on one page when nothing is said, and at most.
+const PAGE: usize = 50;
 const MAX_PAGE: usize = 500;
+/// Most bytes of skills on one page, but for one that is larger: schemas may be long.
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// What an upload may say in its query. It goes before the manifest.
 #[derive(Deserialize, IntoParams)]
@@ -128,7 +133,7 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
                 component = Some(stage(app, part.inspect(|_| progress.made())).await?);
             }
             other => {
-                let name = crate::model::plain(other.unwrap_or(""), 80);
+                let name = quotable(other.unwrap_or(""));
                 let detail = format!("unexpected part {name:?}; send `manifest` and `component` once each");
                 return Err(Error::new(Code::Malformed, detail));
             }
@@ -141,9 +146,10 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
 /// Registers a skill by its manifest alone
 ///
 /// Its handler is the digest of a component that this owner uploaded before. Needs the scope
-/// `skills:write`.
+/// `skills:write`. Waits as an upload does.
 #[utoipa::path(
     post, path = "/api/skills/skillssh", tag = "skills", request_body = bodies::Manifest,
+    params(("prefer" = Option<String>, Header, description = "`respond-async` does not wait")),
     responses(
         (status = 201, description = "A new skill", body = wire::SkillBody,
             headers(("location" = String, description = "Where the skill is"))),
@@ -156,12 +162,13 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
 pub(crate) async fn register(
     State(app): State<App>,
     Authed(caller): Authed,
+    headers: HeaderMap,
     content: Body,
 ) -> Result<Response, Problem> {
     caller.key.require(Scope::SkillsWrite)?;
     let bytes = read::bytes(content, read::SMALL_BODY).await?;
     let manifest = Manifest::parse(read::text(&bytes)?)?;
-    let registered = app.host.registry.register_manifest(&caller, manifest).await?;
+    let registered = app.host.registry.register_manifest(&caller, manifest, prefers_async(&headers)).await?;
     Ok(registered_response(&registered))
 }
 
@@ -200,7 +207,7 @@ pub(crate) struct ListQuery {
     owner: Option<OwnerId>,
     /// `nextCursor` of the page before.
     cursor: Option<String>,
-    /// How many on a page: 1 to 500, 500 if nothing is said.
+    /// How many on a page: 1 to 500, 50 if nothing is said; fewer where they are large.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<usize>,
 }
@@ -216,7 +223,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Authed(caller): Authed,
     query: Result<Query<ListQuery>, QueryRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let Query(query) = query?;
     let text = query.q.map(|text| text.to_lowercase());
     let mut found = app.host.registry.list(&caller)?;
@@ -230,15 +237,31 @@ pub(crate) async fn list(
             && query.owner.as_ref().is_none_or(|owner| *owner == skill.owner)
     });
     let total = found.len();
-    let start = match query.cursor {
-        Some(cursor) => found.iter().position(|found| found.skill.id.to_string() == cursor).map_or(total, |at| at + 1),
-        None => 0,
-    };
-    let limit = query.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let page: Vec<_> = found.iter().skip(start).take(limit).collect();
-    let next = page.last().filter(|_| start + page.len() < total).map(|last| last.skill.id.to_string());
-    let skills: Vec<_> = page.iter().map(|found| wire::skill(&found.skill)).collect();
-    Ok(Json(json!({ "skills": skills, "nextCursor": next, "total": total })))
+    if let Some(cursor) = query.cursor {
+        let cursor: Place = cursor.parse()?;
+        found.retain(|found| Place::of(&caller, found) > cursor);
+    }
+    let limit = query.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
+    let page = page_text(&found, limit);
+    let next = (page.len() < found.len()).then(|| page.len().checked_sub(1)).flatten();
+    let next = next.and_then(|last| found.get(last)).map(|last| Place::of(&caller, last).to_string());
+    let next = Value::from(next);
+    let text = format!("{{\"skills\":[{}],\"nextCursor\":{next},\"total\":{total}}}", page.join(","));
+    Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
+}
+
+/// The skills of one page as JSON. One after the other: as values they take several times as much.
+fn page_text(found: &[Arc<RegisteredSkill>], limit: usize) -> Vec<String> {
+    let (mut page, mut bytes) = (Vec::new(), 0);
+    for found in found.iter().take(limit) {
+        let text = wire::skill(&found.skill).to_string();
+        bytes += text.len();
+        if bytes > MAX_PAGE_BYTES && !page.is_empty() {
+            break;
+        }
+        page.push(text);
+    }
+    page
 }
 
 /// Shows a skill
@@ -290,7 +313,7 @@ pub(crate) async fn change(
 ) -> Result<Json<Value>, Problem> {
     let asked: ChangeBody = read::json(content).await?;
     let reference = reference.parse::<SkillRef>()?;
-    let changed = app.host.registry.change(&caller, &reference, |skill| {
+    let changed = app.host.registry.change(&caller, &reference, move |skill| {
         skill.enabled = asked.enabled.unwrap_or(skill.enabled);
         skill.mode = asked.mode.unwrap_or(skill.mode);
         if let Some(tags) = asked.tags {

@@ -2,10 +2,9 @@ use super::*;
 use crate::model::{Door, redacted_copy};
 use crate::telemetry::Telemetry;
 
-/// An execution that ended at `finished_at`, with an output of `bytes` bytes.
-async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
-    let text = format!("\"{}\"", "x".repeat(bytes - 2));
-    let mut execution = Execution {
+/// An execution that began at `created_at`.
+async fn begun(store: &Store, created_at: i64) -> Execution {
+    let execution = Execution {
         id: ExecutionId::generate(),
         owner: OwnerId::admin(),
         skill: SkillId::generate(),
@@ -25,8 +24,8 @@ async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
         session_id: None,
         door: Door::Http,
         key_id: KeyId::generate(),
-        created_at: 0,
-        started_at: Some(0),
+        created_at,
+        started_at: Some(created_at),
         finished_at: None,
         duration_us: None,
     };
@@ -34,6 +33,13 @@ async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
     let new =
         NewExecution { execution: Arc::new(execution.clone()), args_digest: args.0, args_bytes: 2, args_copy: args.1 };
     store.open_execution(new).await.unwrap();
+    execution
+}
+
+/// An execution that ended at `finished_at`, with an output of `bytes` bytes.
+async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
+    let text = format!("\"{}\"", "x".repeat(bytes - 2));
+    let mut execution = begun(store, 0).await;
     execution.status = Status::Success;
     execution.finished_at = Some(finished_at);
     let output_copy = Some(redacted_copy(&text, 64));
@@ -67,4 +73,13 @@ async fn results_are_forgotten_by_their_end_and_some_at_a_time() {
     assert!(gone.output.is_none() && gone.expired == Some(expired), "{gone:?}");
     let kept = store.execution(late, None).await.unwrap().unwrap();
     assert!(kept.output.is_some() && kept.expired.is_none(), "{kept:?}");
+}
+
+#[tokio::test]
+async fn what_a_clock_that_was_set_back_interrupts_took_no_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Telemetry::new()).unwrap();
+    let id = begun(&store, 5_000).await.id;
+    assert_eq!(store.interrupt_open_executions(1_000).await.unwrap(), 1);
+    assert_eq!(store.execution(id, None).await.unwrap().unwrap().duration_us, Some(0));
 }

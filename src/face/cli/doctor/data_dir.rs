@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::face::cli::table;
 use crate::files;
-use crate::host::ADMIN_KEY_FILE;
+use crate::host::{ADMIN_KEY_FILE, LOCK_FILE};
 
 use super::Check;
 
@@ -17,6 +17,8 @@ const TOO_LITTLE: u64 = 256 << 20;
 const LITTLE: u64 = 2 << 30;
 /// A disk that takes longer for one write is the bottleneck of every execution.
 const SLOW_SYNC: Duration = Duration::from_millis(20);
+/// What was asked and answered, and who holds the lock.
+const RECORDS: [&str; 4] = ["skillvisor.db", "skillvisor.db-wal", "skillvisor.db-shm", LOCK_FILE];
 /// How often a write is timed.
 const SYNCS: usize = 9;
 
@@ -30,7 +32,7 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
         return checks;
     }
     let owner = match files::foreign_writers(data_dir) {
-        Ok(None) => Check::ok("data directory", format!("{shown} is this user's alone")),
+        Ok(None) => Check::ok("data directory", format!("only this user may write {shown}")),
         Ok(Some(why)) => {
             let mend = format!(
                 "run as its owner, or: chmod 700 {0} && chown $(id -u) {0}",
@@ -41,7 +43,8 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
         Err(error) => Check::fail("data directory", format!("{shown}: {error}"), "check that this user may enter it"),
     };
     let mut checks = vec![owner];
-    checks.extend(admin_key(data_dir));
+    checks.extend(private(data_dir, "admin key", &[ADMIN_KEY_FILE]));
+    checks.extend(private(data_dir, "records", &RECORDS));
     checks.push(free(data_dir).unwrap_or_else(|error| unknown("free disk", &error)));
     checks.push(sync(data_dir).unwrap_or_else(|error| unknown("disk latency", &error)));
     checks
@@ -51,15 +54,20 @@ fn unknown(name: &'static str, error: &std::io::Error) -> Check {
     Check::warn(name, format!("could not be measured: {error}"), "run doctor as the user that runs the server")
 }
 
-/// The admin key is for its owner only.
-fn admin_key(data_dir: &Path) -> Option<Check> {
-    let path = data_dir.join(ADMIN_KEY_FILE);
-    let mode = path.metadata().ok()?.mode() & 0o777;
-    let found = format!("{ADMIN_KEY_FILE} has mode {mode:o}");
+/// Files that only their owner may read or lock, whoever may enter the directory. None if
+/// there is none of them.
+fn private(data_dir: &Path, name: &'static str, files: &[&str]) -> Option<Check> {
+    let modes = files.iter().filter_map(|file| {
+        let path = data_dir.join(file);
+        Some((path.metadata().ok()?.mode() & 0o777, file, path))
+    });
+    // The one that is open to most comes last.
+    let (mode, file, path) = modes.max_by_key(|(mode, ..)| mode & 0o077)?;
+    let found = format!("{file} has mode {mode:o}");
     Some(if mode & 0o077 == 0 {
-        Check::ok("admin key", found)
+        Check::ok(name, found)
     } else {
-        Check::fail("admin key", found, format!("chmod 600 {}", table::shell_word(&path.display().to_string())))
+        Check::fail(name, found, format!("chmod 600 {}", table::shell_word(&path.display().to_string())))
     })
 }
 
@@ -120,13 +128,16 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_others_can_read_is_a_failure() {
-        let dir = tempfile::tempdir().unwrap();
-        let key = dir.path().join(ADMIN_KEY_FILE);
-        drop(files::create_private(&key).unwrap());
-        assert_eq!(verdict(&checks(dir.path()), "admin key"), Some(Verdict::Ok));
-        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(verdict(&checks(dir.path()), "admin key"), Some(Verdict::Fail));
+    fn what_others_can_read_or_lock_is_a_failure() {
+        for (file, name) in [(ADMIN_KEY_FILE, "admin key"), ("skillvisor.db-wal", "records"), (LOCK_FILE, "records")] {
+            let dir = tempfile::tempdir().unwrap();
+            assert_eq!(verdict(&checks(dir.path()), name), None);
+            let file = dir.path().join(file);
+            drop(files::create_private(&file).unwrap());
+            assert_eq!(verdict(&checks(dir.path()), name), Some(Verdict::Ok));
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+            assert_eq!(verdict(&checks(dir.path()), name), Some(Verdict::Fail));
+        }
     }
 
     #[test]
