@@ -131,15 +131,10 @@ impl Executor {
     async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {
         let (execution, unwritten) = self.open(&admitted).await?;
         let mut execution = Arc::unwrap_or_clone(execution);
-        let reply = tokio::select! {
-            biased;
-            reply = self.attempt(&admitted, &execution) => reply,
-            () = left.cancelled() => Ok(stopped(RunError::new(Code::Cancelled, "the caller left"))),
-        };
-        let reply = reply.unwrap_or_else(|error| {
+        let reply = self.attempt(&admitted, &execution, left).await.unwrap_or_else(|error| {
             tracing::error!(execution.id = %execution.id, "An execution could not be carried out: {error:?}");
             let code = if error.code == Code::Internal { Code::Internal } else { Code::Unavailable };
-            stopped(RunError::new(code, error.detail))
+            SandboxReply::without_run(RunError::new(code, error.detail))
         });
         self.finish(&mut execution, &admitted, reply);
         self.telemetry.executions.ended(&execution, admitted.caller.door);
@@ -189,7 +184,12 @@ impl Executor {
         Ok((execution, unwritten))
     }
 
-    async fn attempt(&self, admitted: &Admitted, execution: &Execution) -> Result<SandboxReply, Error> {
+    async fn attempt(
+        &self,
+        admitted: &Admitted,
+        execution: &Execution,
+        cancel: CancellationToken,
+    ) -> Result<SandboxReply, Error> {
         let limits = admitted.limits;
         let attempt = Duration::from_millis(limits.attempt_timeout_ms);
         let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
@@ -212,6 +212,7 @@ impl Executor {
             limits,
             deadline,
             ends,
+            cancel,
             context: Arc::new(context),
         };
         self.sandbox.run(call).await
@@ -274,15 +275,4 @@ fn check_output(skill: &RegisteredSkill, text: &str) -> Result<(), RunError> {
         let first = fields.first().map(|field| format!(" at {:?}: {}", field.pointer, field.detail));
         invalid(format!("the output does not match the output schema{}", first.unwrap_or_default()))
     })
-}
-
-/// The reply of a guest that was ended from outside.
-fn stopped(error: RunError) -> SandboxReply {
-    SandboxReply {
-        outcome: Err(error),
-        streams: Streams::default(),
-        exit_code: None,
-        usage: Usage::default(),
-        denials: Vec::new(),
-    }
 }

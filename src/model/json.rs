@@ -1,12 +1,13 @@
 //! JSON as it comes from outside: read strictly, kept as it was written.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use super::{Code, Error};
 
@@ -40,7 +41,7 @@ impl StrictJson {
     ///
     /// As [`StrictJson::parse`].
     pub fn from_raw(text: Box<RawValue>) -> Result<Self, Error> {
-        strict_value(text.get())?;
+        require_strict(text.get())?;
         Ok(Self(text))
     }
 
@@ -95,17 +96,22 @@ pub fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -
 ///
 /// As [`StrictJson::parse`].
 pub fn strict_value(text: &str) -> Result<Value, Error> {
+    require_strict(text)?;
+    serde_json::from_str(text).map_err(|error| malformed(&error))
+}
+
+fn require_strict(text: &str) -> Result<(), Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = Strict { depth: 0 }.deserialize(&mut reader).map_err(|error| malformed(&error))?;
-    reader.end().map_err(|error| malformed(&error))?;
-    Ok(value)
+    Strict { depth: 0 }.deserialize(&mut reader).map_err(|error| malformed(&error))?;
+    reader.end().map_err(|error| malformed(&error))
 }
 
 fn malformed(error: &serde_json::Error) -> Error {
     Error::new(Code::Malformed, format!("not readable as JSON: {error}"))
 }
 
-/// Reads a value that lies `depth` levels deep.
+/// Looks at a value that lies `depth` levels deep, and builds nothing of it: as a tree, a value
+/// can take sixty times the room of its text.
 #[derive(Clone, Copy)]
 struct Strict {
     depth: u32,
@@ -121,68 +127,60 @@ impl Strict {
 }
 
 impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = Value;
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for Strict {
-    type Value = Value;
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
+        if value.is_finite() { Ok(()) } else { Err(E::custom("number out of range")) }
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::from(value))
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let inner = self.deeper()?;
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(inner)? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
+        while items.next_element_seed(inner)?.is_some() {}
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let inner = self.deeper()?;
-        let mut map = Map::new();
+        let mut keys = HashSet::new();
         while let Some(key) = entries.next_key::<String>()? {
-            let value = entries.next_value_seed(inner)?;
-            if let Some(entry) = map.insert(key, value) {
-                drop(entry);
+            if !keys.insert(key) {
                 return Err(A::Error::custom("an object has the same key twice"));
             }
+            entries.next_value_seed(inner)?;
         }
-        Ok(Value::Object(map))
+        Ok(())
     }
 }
 

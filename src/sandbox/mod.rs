@@ -15,6 +15,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
 
@@ -107,6 +108,8 @@ pub struct SandboxCall {
     pub deadline: Instant,
     /// Which limit that is.
     pub ends: Ends,
+    /// Ends it before that, with a reply that says what it used.
+    pub cancel: CancellationToken,
     /// What it may know.
     pub context: Arc<RunContext>,
 }
@@ -124,6 +127,19 @@ pub struct SandboxReply {
     pub usage: Usage,
     /// What it was not given.
     pub denials: Vec<Denial>,
+}
+
+impl SandboxReply {
+    /// The reply for a guest that did nothing.
+    pub(crate) fn without_run(error: RunError) -> Self {
+        Self {
+            outcome: Err(error),
+            streams: Streams::default(),
+            exit_code: None,
+            usage: Usage::default(),
+            denials: Vec::new(),
+        }
+    }
 }
 
 /// A place where untrusted code runs.

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::support::Host;
+use crate::support::{Host, until};
 
 /// Most memory the host may have in use after a hostile guest, in MiB.
 const HOST_MEMORY: u64 = 400;
@@ -73,6 +73,22 @@ async fn a_deadline_ends_a_guest_soon_after_it_passes() {
     assert_eq!(reply.body["killed"], true);
     assert!(reply.body["error"]["message"].as_str().unwrap().contains("300 ms"), "{}", reply.body);
     assert!(reply.body["usage"]["fuel"].as_u64().unwrap() >= 10_000_000, "{}", reply.body["usage"]);
+}
+
+#[tokio::test]
+async fn a_run_whose_caller_left_ends_and_says_what_it_used() {
+    let host = Host::start().with("spin").await;
+    let limits = json!({ "timeoutMs": 60_000, "fuel": 1_000_000_000_000_u64 });
+    let left = tokio::time::timeout(Duration::from_millis(500), host.run("spin", json!({}), limits)).await;
+    assert!(left.is_err());
+    let list = until(async || {
+        let list = host.get("/api/skills/executions?status=cancelled").await;
+        (list.body["total"] == 1).then_some(list.body)
+    })
+    .await;
+    let usage = &list["executions"][0]["usage"];
+    assert!(usage["fuel"].as_u64().unwrap() >= 10_000_000, "{usage}");
+    assert!(usage["memoryPeakBytes"].as_u64().unwrap() > 0, "{usage}");
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ fn log(host: &Host) -> (String, Vec<Value>) {
 
 #[tokio::test]
 async fn each_execution_ends_with_one_line_that_tells_nothing_of_what_went_in_or_out() {
-    let host = Host::start().with("echo").await.with("trap").await;
+    // Runs that went well are logged at `debug`.
+    let host = Host::start_with(&["--log-level", "skillvisor=debug"]).with("echo").await.with("trap").await;
     let good = host.run("echo", json!({ "word": "Xylophone" }), json!({})).await;
     let bad = host.run("trap", json!({ "word": "Xylophone" }), json!({})).await;
     let refused = host.run("echo@7", json!({ "word": "Xylophone" }), json!({})).await;

@@ -15,6 +15,7 @@ use crate::sandbox::Inspection;
 
 use super::compile::{RUN, reason};
 use super::state::State;
+use super::threads::Lumps;
 
 /// A component that can be instantiated at once.
 pub(super) struct Loaded {
@@ -22,6 +23,8 @@ pub(super) struct Loaded {
     pub(super) run: ComponentExportIndex,
     /// Linear memories of one instance.
     pub(super) memories: u32,
+    /// Whether its runs hold threads for long.
+    pub(super) lumps: Arc<Lumps>,
 }
 
 /// The compiled components of one engine configuration.
@@ -130,6 +133,6 @@ impl Components {
         let run = component.get_export_index(None, RUN);
         let run = run.ok_or_else(|| Error::new(Code::InvalidComponent, "it exports no `run`"))?;
         let memories = component.resources_required().map_or(0, |needs| needs.num_memories);
-        Ok(Loaded { instance, run, memories })
+        Ok(Loaded { instance, run, memories, lumps: Arc::default() })
     }
 }

@@ -2,6 +2,8 @@
 
 use wasmtime::{ResourceLimiter, Result};
 
+use super::budget::Share;
+
 /// Bytes that one element of a table takes on the host.
 const TABLE_ELEMENT: u64 = 8;
 
@@ -11,12 +13,19 @@ pub(super) struct MemoryLimiter {
     limit: u64,
     used: u64,
     refused: bool,
+    starved: bool,
+    share: Share,
 }
 
 impl MemoryLimiter {
     /// A limiter for `limit` bytes.
-    pub(super) fn new(limit: u64) -> Self {
-        Self { limit, used: 0, refused: false }
+    pub(super) fn new(limit: u64, share: Share) -> Self {
+        Self { limit, used: 0, refused: false, starved: false, share }
+    }
+
+    /// Whether the host had not what the guest's limit allows.
+    pub(super) fn starved(&self) -> bool {
+        self.starved
     }
 
     /// Most that was in use at one time, in bytes. Memories and tables only grow.
@@ -34,6 +43,10 @@ impl MemoryLimiter {
         let total = self.used.saturating_add(more);
         if total > self.limit {
             self.refused = true;
+            return false;
+        }
+        if !self.share.take(more) {
+            self.starved = true;
             return false;
         }
         self.used = total;
@@ -65,11 +78,16 @@ impl ResourceLimiter for MemoryLimiter {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::Budget;
     use super::*;
+
+    fn share() -> Share {
+        Budget::of_this_machine().share(&"a".parse().unwrap())
+    }
 
     #[test]
     fn memories_and_tables_count_together() {
-        let mut limiter = MemoryLimiter::new(1000);
+        let mut limiter = MemoryLimiter::new(1000, share());
         assert!(limiter.memory_growing(0, 600, None).unwrap());
         assert!(limiter.table_growing(0, 50, None).unwrap());
         assert!(!limiter.refused());
@@ -80,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_the_module_forbids_itself_is_not_held_against_the_limit() {
-        let mut limiter = MemoryLimiter::new(1000);
+        let mut limiter = MemoryLimiter::new(1000, share());
         assert!(!limiter.memory_growing(0, 600, Some(500)).unwrap());
         assert!(!limiter.refused());
     }

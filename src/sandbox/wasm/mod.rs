@@ -1,6 +1,7 @@
 //! WebAssembly components under wasmtime.
 
 mod bindings;
+mod budget;
 mod compile;
 mod components;
 mod egress;
@@ -11,6 +12,7 @@ mod probe;
 mod room;
 mod run;
 mod state;
+mod threads;
 mod ticker;
 
 use std::collections::HashSet;

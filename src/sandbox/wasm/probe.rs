@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::model::{Digest, Error, ExecutionId, Limits, OwnerId};
 use crate::sandbox::{Ends, RunContext, SandboxCall};
@@ -54,6 +55,7 @@ impl SandboxCall {
             limits: Limits::DEFAULT,
             deadline: Instant::now() + Duration::from_secs(60),
             ends: Ends::Whole,
+            cancel: CancellationToken::new(),
             context: Arc::new(context),
         }
     }

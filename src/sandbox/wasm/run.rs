@@ -5,8 +5,6 @@ use std::time::Instant;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use tokio::runtime::{Builder, Runtime};
-use tokio_util::task::AbortOnDropHandle;
 use wasmtime::component::{ComponentType, Lift};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
@@ -14,11 +12,12 @@ use wasmtime_wasi::I32Exit;
 use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
 use crate::sandbox::{Ends, SandboxCall, SandboxReply};
 
-use super::EVENT_INTERVAL;
+use super::budget::{Budget, Share};
 use super::components::Loaded;
 use super::output::CappedOutput;
 use super::room::{self, Room};
 use super::state::{MAX_RESOURCES, State};
+use super::threads::Threads;
 use super::ticker::Ticker;
 
 /// What a guest may hand over in one call besides its output, in bytes.
@@ -38,45 +37,47 @@ struct SkillError {
     message: String,
 }
 
-/// The threads that guests run on, apart from those that serve requests.
+/// Runs guests.
 pub(super) struct Guests {
     engine: Engine,
     ticker: Ticker,
     room: Room,
-    runtime: Option<Runtime>,
+    budget: Budget,
+    threads: Threads,
 }
 
 /// How a call came back from the guest.
 type Called = wasmtime::Result<Result<String, SkillError>>;
 
 impl Guests {
-    /// Starts one thread for each processor.
+    /// Starts the threads.
     pub(super) fn start(engine: Engine, ticker: Ticker, room: Room) -> Result<Self, Error> {
-        let runtime = Builder::new_multi_thread()
-            .thread_name("guest")
-            .event_interval(EVENT_INTERVAL)
-            .enable_all()
-            .build()
-            .map_err(Error::internal)?;
-        Ok(Self { engine, ticker, room, runtime: Some(runtime) })
+        Ok(Self { engine, ticker, room, budget: Budget::of_this_machine(), threads: Threads::start()? })
     }
 
-    /// Runs the call to its end or its deadline.
+    /// Runs the call to its end, its deadline, or until it is cancelled.
     pub(super) async fn run(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<SandboxReply, Error> {
-        let Some(runtime) = &self.runtime else {
-            return Err(Error::new(Code::Unavailable, "the host is shutting down"));
+        let taken = tokio::select! {
+            biased;
+            taken = self.room.take(loaded.memories, call.deadline) => taken?,
+            () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(cancelled())),
         };
-        let taken = self.room.take(loaded.memories, call.deadline).await?;
         let ticking = self.ticker.hold();
-        let attempt = Attempt::new(&self.engine, loaded, call)?;
-        let task = AbortOnDropHandle::new(runtime.spawn(async move {
+        let lumps = Arc::clone(&loaded.lumps);
+        let attempt = self.attempt(loaded, call)?;
+        let work = async move {
             // Given back when the instance is gone, also when this task is ended from outside.
             let _taken = taken;
             attempt.run().await
-        }));
-        let reply = task.await.map_err(Error::internal)?;
+        };
+        let reply = self.threads.run(Box::pin(work), lumps).await;
         drop(ticking);
-        Ok(reply)
+        reply
+    }
+
+    fn attempt(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<Attempt, Error> {
+        let share = self.budget.share(&call.context.owner);
+        Attempt::new(&self.engine, loaded, call, share)
     }
 
     /// Median time in microseconds of `rounds` fresh instances, each with one call or none.
@@ -87,11 +88,11 @@ impl Guests {
         rounds: usize,
         with_call: bool,
     ) -> Result<f64, Error> {
-        let Some(runtime) = &self.runtime else {
+        let Some(runtime) = self.threads.even() else {
             return Err(Error::new(Code::Unavailable, "the host is shutting down"));
         };
         let taken = self.room.take(loaded.memories, asked.deadline).await?;
-        let engine = self.engine.clone();
+        let (engine, budget) = (self.engine.clone(), Budget::of_this_machine());
         let task = runtime.spawn(async move {
             let _taken = taken;
             let mut times = Vec::with_capacity(rounds);
@@ -99,7 +100,8 @@ impl Guests {
                 let mut asked = asked.clone();
                 let begun = Instant::now();
                 let args = std::mem::take(&mut asked.args);
-                let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked)?;
+                let share = budget.share(&asked.context.owner);
+                let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked, share)?;
                 let ended = if with_call {
                     call(&mut attempt.store, &loaded, args).await.map(drop)
                 } else {
@@ -116,14 +118,6 @@ impl Guests {
     }
 }
 
-impl Drop for Guests {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 /// A store that is ready for its one call, and the parts of it that outlive it.
 struct Attempt {
     store: Store<State>,
@@ -134,8 +128,8 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(engine: &Engine, loaded: Arc<Loaded>, call: SandboxCall) -> Result<Self, Error> {
-        let state = State::new(&call.limits, call.deadline, Arc::clone(&call.context));
+    fn new(engine: &Engine, loaded: Arc<Loaded>, call: SandboxCall, share: Share) -> Result<Self, Error> {
+        let state = State::new(&call.limits, call.deadline, Arc::clone(&call.context), share);
         let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -155,16 +149,22 @@ impl Attempt {
     async fn run(mut self) -> SandboxReply {
         let deadline = tokio::time::Instant::from_std(self.call.deadline);
         let args = std::mem::take(&mut self.call.args);
-        let called = tokio::time::timeout_at(deadline, call(&mut self.store, &self.loaded, args)).await;
+        let cancel = self.call.cancel.clone();
+        let called = tokio::select! {
+            biased;
+            called = tokio::time::timeout_at(deadline, call(&mut self.store, &self.loaded, args)) => Some(called),
+            () = cancel.cancelled() => None,
+        };
         let fuel_left = self.store.get_fuel().unwrap_or_default();
         let exit_code = exit_code(&called);
         let outcome = match called {
-            Err(_) => Err(timeout(&self.call)),
+            None => Err(cancelled()),
+            Some(Err(_)) => Err(timeout(&self.call)),
             // The timer ticks in milliseconds; an answer that came in between is late all the same.
-            Ok(_) if Instant::now() >= self.call.deadline => Err(timeout(&self.call)),
-            Ok(Err(error)) => Err(self.failure(&error)),
-            Ok(Ok(Err(error))) => Err(skill_error(&error)),
-            Ok(Ok(Ok(text))) => output(text, &self.call.limits),
+            Some(_) if Instant::now() >= self.call.deadline => Err(timeout(&self.call)),
+            Some(Ok(Err(error))) => Err(self.failure(&error)),
+            Some(Ok(Ok(Err(error)))) => Err(skill_error(&error)),
+            Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
         let state = self.store.into_data();
         let (stdout, stdout_truncated) = self.stdout.take();
@@ -199,6 +199,9 @@ impl Attempt {
             Some(Trap::OutOfFuel) => return out_of_fuel(limits),
             _ => {}
         }
+        if self.store.data().limiter.starved() {
+            return RunError::new(Code::Unavailable, "the host had no more memory for your guests; try again");
+        }
         if self.store.data().limiter.refused() {
             return out_of_memory(limits);
         }
@@ -223,9 +226,9 @@ async fn call(store: &mut Store<State>, loaded: &Loaded, args: String) -> Called
     Ok(run.call_async(store, (args,)).await?.0)
 }
 
-fn exit_code<E>(called: &Result<Called, E>) -> Option<i32> {
+fn exit_code<E>(called: &Option<Result<Called, E>>) -> Option<i32> {
     match called {
-        Ok(Err(error)) => error.downcast_ref::<I32Exit>().map(|exit| exit.0),
+        Some(Ok(Err(error))) => error.downcast_ref::<I32Exit>().map(|exit| exit.0),
         _ => None,
     }
 }
@@ -256,6 +259,11 @@ fn skill_error(error: &SkillError) -> RunError {
         message: plain(&error.message, MAX_ERROR_MESSAGE),
         detail: Some(json!({ "code": plain(&error.code, MAX_ERROR_CODE) })),
     }
+}
+
+/// The end of a run that nobody waits for any more.
+fn cancelled() -> RunError {
+    RunError::new(Code::Cancelled, "the caller left")
 }
 
 /// The failure of a run whose deadline passed.

@@ -10,6 +10,7 @@ use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use crate::model::Limits;
 use crate::sandbox::RunContext;
 
+use super::budget::Share;
 use super::egress::NoEgress;
 use super::limiter::MemoryLimiter;
 use super::output::CappedOutput;
@@ -38,7 +39,7 @@ pub(super) struct State {
 
 impl State {
     /// The state for a run under `limits` that ends at `deadline`.
-    pub(super) fn new(limits: &Limits, deadline: Instant, context: Arc<RunContext>) -> Self {
+    pub(super) fn new(limits: &Limits, deadline: Instant, context: Arc<RunContext>, share: Share) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "at most 64 MiB")]
         let cap = limits.output_bytes as usize;
         let mut table = ResourceTable::new();
@@ -46,7 +47,7 @@ impl State {
         let mut http = WasiHttpCtx::new();
         http.set_field_size_limit(MAX_FIELDS);
         Self {
-            limiter: MemoryLimiter::new(limits.memory_mb << 20),
+            limiter: MemoryLimiter::new(limits.memory_mb << 20, share),
             deadline,
             context,
             stdout: CappedOutput::new(cap),

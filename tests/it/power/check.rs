@@ -95,7 +95,7 @@ async fn skills(host: &Host, known: &Known) -> Result<(), String> {
 pub(crate) async fn strays(host: &Host) -> Result<(), String> {
     let began = Instant::now();
     let skills = loop {
-        let list = host.get("/api/skills").await;
+        let list = host.get("/api/skills?limit=500").await;
         let skills = list.body["skills"].as_array().unwrap().clone();
         if skills.iter().all(|skill| skill["state"] != "compiling") {
             break skills;

@@ -163,6 +163,8 @@ impl Keeper {
             .arg(self.settings.memory_mb.to_string())
             .arg(self.settings.timeout.as_secs().max(1).to_string())
             .env_clear()
+            // An allocator that reserves address space ahead would meet the worker's limit on it.
+            .env("MIMALLOC_ARENA_RESERVE", "0")
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
