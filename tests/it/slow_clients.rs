@@ -9,22 +9,22 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-const NEVER: Duration = Duration::from_secs(3600);
+pub(crate) const NEVER: Duration = Duration::from_secs(3600);
 /// No patience at all: what waits for this is over soon.
-const SHORT: Duration = Duration::from_millis(100);
+pub(crate) const SHORT: Duration = Duration::from_millis(100);
 /// Long enough for any machine; a test that needs it has failed.
-const AT_LAST: Duration = Duration::from_secs(60);
+pub(crate) const AT_LAST: Duration = Duration::from_secs(60);
 
 /// A server of this process with a pace of its own.
-struct Serving {
-    address: SocketAddr,
+pub(crate) struct Serving {
+    pub(crate) address: SocketAddr,
     key: String,
     dir: TempDir,
     _stop: oneshot::Sender<()>,
 }
 
 impl Serving {
-    async fn with(pace: Pace) -> Self {
+    pub(crate) async fn with(pace: Pace) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let options = HostOptions::new(dir.path().join("data"), env!("CARGO_BIN_EXE_skillvisor"));
         let host = Host::open(options).await.unwrap();
@@ -74,7 +74,7 @@ impl Serving {
     }
 
     /// Whether the server still does its work.
-    async fn is_well(&self) -> bool {
+    pub(crate) async fn is_well(&self) -> bool {
         let request = reqwest::get(format!("http://{}/readyz", self.address));
         request.await.is_ok_and(|reply| reply.status() == 200)
     }
@@ -91,7 +91,8 @@ fn assert_timeout(said: &str) {
 
 #[tokio::test]
 async fn whoever_is_slow_over_the_head_of_a_request_loses_the_connection() {
-    let pace = Pace { head: SHORT, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1 };
+    let pace =
+        Pace { head: SHORT, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1, answer_pause: NEVER };
     let serving = Serving::with(pace).await;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     for (first, more) in [
@@ -110,7 +111,8 @@ async fn whoever_is_slow_over_the_head_of_a_request_loses_the_connection() {
 
 #[tokio::test]
 async fn a_connection_that_has_been_used_does_not_stay_idle_for_ever() {
-    let pace = Pace { head: SHORT, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1 };
+    let pace =
+        Pace { head: SHORT, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1, answer_pause: NEVER };
     let serving = Serving::with(pace).await;
     let said = serving.trickle(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"").await;
     assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
@@ -118,7 +120,8 @@ async fn a_connection_that_has_been_used_does_not_stay_idle_for_ever() {
 
 #[tokio::test]
 async fn a_body_that_pauses_is_answered_with_408_on_every_route_that_reads_one() {
-    let pace = Pace { head: NEVER, body_pause: SHORT, body_grace: NEVER, body_bytes_per_second: 1 };
+    let pace =
+        Pace { head: NEVER, body_pause: SHORT, body_grace: NEVER, body_bytes_per_second: 1, answer_pause: NEVER };
     let serving = Serving::with(pace).await;
     for path in ["/api/skills?name=a&version=1.0.0", "/api/skills/skillssh", "/api/skills/executions", "/api/keys"] {
         let mut first = serving.head(path, 20_000);
@@ -130,7 +133,8 @@ async fn a_body_that_pauses_is_answered_with_408_on_every_route_that_reads_one()
 
 #[tokio::test]
 async fn a_body_that_trickles_is_answered_with_408_and_leaves_nothing_on_the_disk() {
-    let pace = Pace { head: NEVER, body_pause: NEVER, body_grace: SHORT, body_bytes_per_second: 1 << 30 };
+    let pace =
+        Pace { head: NEVER, body_pause: NEVER, body_grace: SHORT, body_bytes_per_second: 1 << 30, answer_pause: NEVER };
     let serving = Serving::with(pace).await;
     let first = serving.head("/api/skills?name=a&version=1.0.0", 20_000_000);
     assert_timeout(&serving.trickle(&first, b"x").await);

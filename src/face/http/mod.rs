@@ -23,6 +23,7 @@ mod shapes;
 mod skills;
 mod staging;
 mod tls;
+mod untaken;
 mod wire;
 
 use std::ops::Deref;
