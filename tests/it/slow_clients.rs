@@ -31,7 +31,14 @@ impl Serving {
         let listen = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(
             host,
-            HttpOptions { listen, tls: None, metrics_listen: None, max_upload_bytes: 64 << 20, pace },
+            HttpOptions {
+                listen,
+                tls: None,
+                metrics_listen: None,
+                max_upload_bytes: 64 << 20,
+                pace,
+                behind_proxy: false,
+            },
         )
         .await
         .unwrap();

@@ -47,6 +47,8 @@ pub struct HttpOptions {
     pub max_upload_bytes: u64,
     /// How slow a client may be.
     pub pace: Pace,
+    /// Clients come through a proxy, so that many share an address.
+    pub behind_proxy: bool,
 }
 
 /// A host's HTTP server, bound and not yet serving.
@@ -54,6 +56,7 @@ pub struct Server {
     api: Listener,
     metrics: Option<Listener>,
     host: Host,
+    behind_proxy: bool,
 }
 
 /// One socket, and what answers there.
@@ -74,8 +77,8 @@ struct Open {
 }
 
 impl Open {
-    fn new() -> Self {
-        let places = Connections::for_this_process();
+    fn new(behind_proxy: bool) -> Self {
+        let places = Connections::for_this_process(behind_proxy);
         Self { places, graceful: GracefulShutdown::new(), stopping: CancellationToken::new() }
     }
 }
@@ -94,7 +97,8 @@ impl Server {
             None => None,
         };
         let api = Listener::bind(options.listen, router(app, pace), pace)?;
-        Ok(Self { api: Listener { tls: options.tls, ..api }, metrics, host })
+        let api = Listener { tls: options.tls, ..api };
+        Ok(Self { api, metrics, host, behind_proxy: options.behind_proxy })
     }
 
     /// The address the API is reached at.
@@ -109,7 +113,7 @@ impl Server {
 
     /// Serves until `stop`, then lets what is under way end for at most `drain`.
     pub async fn run(self, stop: impl Future<Output = ()> + Send, drain: Duration) {
-        let open = Open::new();
+        let open = Open::new(self.behind_proxy);
         let metrics = async {
             match &self.metrics {
                 Some(listener) => listener.serve(&open).await,
@@ -147,9 +151,9 @@ impl Listener {
     async fn serve(&self, open: &Open) {
         loop {
             match self.socket.accept().await {
-                Ok((stream, peer)) => match open.places.enter() {
-                    Some(place) => self.start(stream, peer, place, open),
-                    None => open.places.refuse(&stream),
+                Ok((stream, peer)) => match open.places.enter(peer.ip()) {
+                    Ok(place) => self.start(stream, peer, place, open),
+                    Err(why) => open.places.refuse(&stream, why),
                 },
                 Err(error) => {
                     // Out of descriptors, most likely: give those in use time to end.
