@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use crate::support::Host;
 
-/// Raises this process' own limit and says how many connections it can have open.
+/// Raises this process' own limit and says how many connections it can have open to a host
+/// with the same limit: one address has three of four places, which are three of four files.
 fn most_connections() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    usize::try_from(maximum.unwrap_or(u64::MAX).min(1 << 20)).unwrap() * 3 / 4
+    usize::try_from(maximum.unwrap_or(u64::MAX).min(1 << 20)).unwrap() * 9 / 16
 }
 
 fn address(url: &reqwest::Url) -> (String, u16) {
@@ -60,11 +61,16 @@ struct Cramped {
 impl Cramped {
     /// `ulimit` is what a shell runs before the server.
     fn start(ulimit: &str) -> Self {
+        Self::start_with(ulimit, &[])
+    }
+
+    fn start_with(ulimit: &str, arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut child = Command::new("sh")
             .args(["-c", &format!("{ulimit} && exec \"$@\""), "sh", env!("CARGO_BIN_EXE_skillvisor")])
             .args(["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(dir.path().join("data"))
+            .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -107,7 +113,9 @@ fn the_server_raises_its_limit_on_open_files_as_far_as_it_may() {
 fn connections_beyond_the_room_are_told_so_and_the_server_neither_spins_nor_stays_full() {
     let server = Cramped::start("ulimit -n 200");
     let places = 150;
-    let mut held: Vec<_> = (0..places).map(|_| TcpStream::connect(address(&server.url)).unwrap()).collect();
+    let share = places / 4 * 3;
+    let mut held: Vec<_> =
+        (0..places).map(|n| connect_from(if n < share { "127.0.0.1" } else { "127.0.0.3" }, &server.url)).collect();
     for _ in 0..300 {
         let mut refused = TcpStream::connect(address(&server.url)).unwrap();
         refused.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -133,4 +141,39 @@ fn is_live(server: &Cramped) -> bool {
     let sent = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     let mut said = String::new();
     sent.is_ok() && stream.read_to_string(&mut said).is_ok() && said.starts_with("HTTP/1.1 200 ")
+}
+
+/// A connection from an address of this machine.
+fn connect_from(source: &str, url: &reqwest::Url) -> TcpStream {
+    let (host, port) = address(url);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.bind(format!("{source}:0").parse().unwrap()).unwrap();
+        socket.connect(format!("{host}:{port}").parse().unwrap()).await.unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
+#[test]
+fn one_address_cannot_lock_the_others_out_unless_it_is_a_proxys() {
+    let ask = |url: &reqwest::Url| {
+        let mut stream = connect_from("127.0.0.2", url);
+        // A refusal closes the connection, whatever is being sent.
+        let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let mut said = Vec::new();
+        let mut piece = [0; 4096];
+        while let Ok(bytes @ 1..) = stream.read(&mut piece) {
+            said.extend_from_slice(&piece[..bytes]);
+        }
+        String::from_utf8_lossy(&said).into_owned()
+    };
+    for (arguments, status) in [(&[][..], "HTTP/1.1 200 "), (&["--behind-proxy"], "HTTP/1.1 503 ")] {
+        let server = Cramped::start_with("ulimit -n 200", arguments);
+        let held: Vec<_> = (0..150).map(|_| connect_from("127.0.0.1", &server.url)).collect();
+        let said = ask(&server.url);
+        assert!(said.starts_with(status), "{arguments:?}: {said}");
+        drop(held);
+    }
 }

@@ -19,6 +19,7 @@ mod recovery;
 
 /// TLS, and what may listen without it.
 mod tls;
+mod untaken;
 
 /// `/metrics`.
 mod metrics;

@@ -12,8 +12,9 @@ use crate::support::{guest, until};
 async fn open(dir: &Path) -> (Host, Caller) {
     let program = dir.join("worker");
     let script = format!(
-        "#!/bin/sh\ncase $(cat {mode}) in\nkill) kill -9 $$ ;;\nhang) exec sleep 600 ;;\nesac\nexec {real} \"$@\"\n",
+        "#!/bin/sh\ncase $(cat {mode}) in\nkill) kill -9 $$ ;;\nhang) : > {hanging}; exec sleep 600 ;;\nesac\nexec {real} \"$@\"\n",
         mode = dir.join("mode").display(),
+        hanging = dir.join("hanging").display(),
         real = env!("CARGO_BIN_EXE_skillvisor"),
     );
     // The workers know no PATH.
@@ -105,4 +106,44 @@ async fn more_skills_than_the_queue_holds_are_all_made_ready() {
         versions.iter().all(|found| found.skill.state == SkillState::Ready).then_some(())
     })
     .await;
+}
+
+/// A guest with a section in it that makes it a large component.
+fn large(filling: u8) -> Vec<u8> {
+    const BYTES: u32 = 5 << 20;
+    // A custom section, named by one letter; its size is in LEB128.
+    let size = (0..4).map(|n| (BYTES >> (7 * n)) as u8 & 0x7f | if n < 3 { 0x80 } else { 0 });
+    let mut section: Vec<u8> = [0].into_iter().chain(size).chain([1, b'x']).collect();
+    section.resize(section.len() + BYTES as usize - 2, filling);
+    [guest("echo"), section].concat()
+}
+
+#[tokio::test]
+async fn one_large_component_that_takes_long_keeps_neither_others_nor_small_ones_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    set_mode(dir.path(), "hang");
+    let (host, caller) = open(dir.path()).await;
+    let register = |name: &str, owner: &str, component: Vec<u8>| {
+        let (name, version, owner) = (Some(name.into()), Some("1.0.0".into()), owner.parse().ok());
+        host.register(&caller, Manifest { name, version, owner, ..Manifest::default() }, component)
+    };
+    let slow = register("slow", "a", large(1));
+    let hanging = until(async || dir.path().join("hanging").exists().then_some(()));
+    let others = async {
+        hanging.await;
+        set_mode(dir.path(), "work");
+        let second = register("second", "a", large(2));
+        let rest = async {
+            register("other", "b", large(3)).await.unwrap();
+            register("small", "a", guest("echo")).await.unwrap();
+        };
+        tokio::select! {
+            _ = second => panic!("an owner has two large components at work"),
+            () = rest => {}
+        }
+    };
+    tokio::select! {
+        _ = slow => panic!("it does not hang"),
+        done = tokio::time::timeout(Duration::from_secs(40), others) => done.expect("they wait"),
+    }
 }

@@ -9,29 +9,36 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-const NEVER: Duration = Duration::from_secs(3600);
+use crate::support::until;
+
+pub(crate) const NEVER: Duration = Duration::from_secs(3600);
 /// No patience at all: what waits for this is over soon.
-const SHORT: Duration = Duration::from_millis(100);
+pub(crate) const SHORT: Duration = Duration::from_millis(100);
 /// Long enough for any machine; a test that needs it has failed.
-const AT_LAST: Duration = Duration::from_secs(60);
+pub(crate) const AT_LAST: Duration = Duration::from_secs(60);
 
 /// A server of this process with a pace of its own.
-struct Serving {
-    address: SocketAddr,
+pub(crate) struct Serving {
+    pub(crate) address: SocketAddr,
     key: String,
     dir: TempDir,
     _stop: oneshot::Sender<()>,
 }
 
 impl Serving {
-    async fn with(pace: Pace) -> Self {
+    pub(crate) async fn with(pace: Pace) -> Self {
+        Self::with_uploads_to(64 << 20, pace).await
+    }
+
+    /// Takes components of at most `max_upload_bytes`.
+    async fn with_uploads_to(max_upload_bytes: u64, pace: Pace) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let options = HostOptions::new(dir.path().join("data"), env!("CARGO_BIN_EXE_skillvisor"));
         let host = Host::open(options).await.unwrap();
         let listen = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(
             host,
-            HttpOptions { listen, tls: None, metrics_listen: None, max_upload_bytes: 64 << 20, pace },
+            HttpOptions { listen, tls: None, metrics_listen: None, max_upload_bytes, pace, behind_proxy: false },
         )
         .await
         .unwrap();
@@ -74,7 +81,7 @@ impl Serving {
     }
 
     /// Whether the server still does its work.
-    async fn is_well(&self) -> bool {
+    pub(crate) async fn is_well(&self) -> bool {
         let request = reqwest::get(format!("http://{}/readyz", self.address));
         request.await.is_ok_and(|reply| reply.status() == 200)
     }
@@ -91,7 +98,8 @@ fn assert_timeout(said: &str) {
 
 #[tokio::test]
 async fn whoever_is_slow_over_the_head_of_a_request_loses_the_connection() {
-    let pace = Pace { head: SHORT, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1 };
+    let pace =
+        Pace { head: SHORT, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1, answer_pause: NEVER };
     let serving = Serving::with(pace).await;
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     for (first, more) in [
@@ -110,7 +118,8 @@ async fn whoever_is_slow_over_the_head_of_a_request_loses_the_connection() {
 
 #[tokio::test]
 async fn a_connection_that_has_been_used_does_not_stay_idle_for_ever() {
-    let pace = Pace { head: SHORT, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1 };
+    let pace =
+        Pace { head: SHORT, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1, answer_pause: NEVER };
     let serving = Serving::with(pace).await;
     let said = serving.trickle(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", b"").await;
     assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
@@ -118,7 +127,8 @@ async fn a_connection_that_has_been_used_does_not_stay_idle_for_ever() {
 
 #[tokio::test]
 async fn a_body_that_pauses_is_answered_with_408_on_every_route_that_reads_one() {
-    let pace = Pace { head: NEVER, body_pause: SHORT, body_grace: NEVER, body_bytes_per_second: 1 };
+    let pace =
+        Pace { head: NEVER, body_pause: SHORT, body_grace: NEVER, body_bytes_per_second: 1, answer_pause: NEVER };
     let serving = Serving::with(pace).await;
     for path in ["/api/skills?name=a&version=1.0.0", "/api/skills/skillssh", "/api/skills/executions", "/api/keys"] {
         let mut first = serving.head(path, 20_000);
@@ -130,7 +140,8 @@ async fn a_body_that_pauses_is_answered_with_408_on_every_route_that_reads_one()
 
 #[tokio::test]
 async fn a_body_that_trickles_is_answered_with_408_and_leaves_nothing_on_the_disk() {
-    let pace = Pace { head: NEVER, body_pause: NEVER, body_grace: SHORT, body_bytes_per_second: 1 << 30 };
+    let pace =
+        Pace { head: NEVER, body_pause: NEVER, body_grace: SHORT, body_bytes_per_second: 1 << 30, answer_pause: NEVER };
     let serving = Serving::with(pace).await;
     let first = serving.head("/api/skills?name=a&version=1.0.0", 20_000_000);
     assert_timeout(&serving.trickle(&first, b"x").await);
@@ -143,4 +154,47 @@ async fn a_body_that_trickles_is_answered_with_408_and_leaves_nothing_on_the_dis
         let left: Vec<_> = std::fs::read_dir(serving.dir.path().join("data").join(folder)).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
     }
+}
+
+#[tokio::test]
+async fn unfinished_uploads_of_one_owner_have_a_bound_and_leave_room_for_the_others() {
+    const LARGEST: usize = 1 << 20;
+    let pace =
+        Pace { head: NEVER, body_pause: NEVER, body_grace: NEVER, body_bytes_per_second: 1, answer_pause: NEVER };
+    let serving = Serving::with_uploads_to(LARGEST as u64, pace).await;
+    let url = format!("http://{}/api", serving.address);
+    let client = reqwest::Client::new();
+    let another = client.post(format!("{url}/keys")).bearer_auth(&serving.key);
+    let another = another.body(r#"{"name":"other","owner":"other","scopes":["skills:write"]}"#).send().await.unwrap();
+    let another: Value = another.json().await.unwrap();
+    let another = another["secret"].as_str().unwrap_or_else(|| panic!("{another}"));
+    let upload = async |key: &str| {
+        let request = client.post(format!("{url}/skills?name=a&version=1.0.0")).bearer_auth(key);
+        let reply = request.header("content-type", "application/wasm").body(vec![0; LARGEST]).send().await.unwrap();
+        reply.json::<Value>().await.unwrap()["code"].as_str().unwrap().to_owned()
+    };
+    let mut stalled = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(serving.address).await.unwrap();
+        stream.write_all(&serving.head("/api/skills?name=a&version=1.0.0", LARGEST)).await.unwrap();
+        stream.write_all(&vec![0; LARGEST - 1]).await.unwrap();
+        stalled.push(stream);
+    }
+    let folder = serving.dir.path().join("data/tmp");
+    let on_disk = || -> u64 {
+        // A file may go away between being listed and being looked at.
+        std::fs::read_dir(&folder)
+            .unwrap()
+            .filter_map(|file| file.unwrap().metadata().ok())
+            .map(|file| file.len())
+            .sum()
+    };
+    let full = 8 * (LARGEST as u64 - 1);
+    until(async || (on_disk() == full).then_some(())).await;
+    assert_eq!(upload(&serving.key).await, "queue_full");
+    // Nothing is wrong with the others' but what is in them.
+    assert_eq!(upload(another).await, "invalid_component");
+    stalled.clear();
+    until(async || (on_disk() == 0).then_some(())).await;
+    until(async || (upload(&serving.key).await == "invalid_component").then_some(())).await;
 }

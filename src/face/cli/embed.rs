@@ -79,6 +79,7 @@ impl Embedded {
             metrics_listen: settings.metrics_listen,
             max_upload_bytes: settings.upload_max_bytes,
             pace: Pace::default(),
+            behind_proxy: settings.behind_proxy,
         };
         let server = Server::bind(host, options).await.map_err(|error| {
             Failure::from(error).hint("another program listens there; choose a port with --listen, 0 for a free one")

@@ -23,6 +23,7 @@ mod shapes;
 mod skills;
 mod staging;
 mod tls;
+mod untaken;
 mod wire;
 
 use std::ops::Deref;
@@ -64,6 +65,8 @@ pub(crate) struct AppParts {
     refusals: Refusals,
     /// Bodies in memory.
     held: Held,
+    /// Uploads that are under way.
+    uploads: Held,
     /// What `/openapi.json` shows.
     document: Bytes,
 }
@@ -82,7 +85,8 @@ impl App {
             host,
             max_upload_bytes,
             refusals: Refusals::default(),
-            held: Held::default(),
+            held: Held::bodies(),
+            uploads: Held::uploads(max_upload_bytes),
             document,
         }))
     }

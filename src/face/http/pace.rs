@@ -23,6 +23,8 @@ pub struct Pace {
     pub body_grace: Duration,
     /// For each of this many bytes a body may take one second more.
     pub body_bytes_per_second: u64,
+    /// Longest pause in which a client takes nothing of what it asked for.
+    pub answer_pause: Duration,
 }
 
 impl Default for Pace {
@@ -33,6 +35,7 @@ impl Default for Pace {
             body_pause: Duration::from_secs(30),
             body_grace: Duration::from_secs(60),
             body_bytes_per_second: 8 << 10,
+            answer_pause: Duration::from_secs(30),
         }
     }
 }
@@ -137,7 +140,7 @@ mod tests {
     const NEVER: Duration = Duration::from_secs(3600);
 
     fn pace(body_pause: Duration, body_grace: Duration) -> Pace {
-        Pace { head: NEVER, body_pause, body_grace, body_bytes_per_second: 1000 }
+        Pace { head: NEVER, body_pause, body_grace, body_bytes_per_second: 1000, answer_pause: NEVER }
     }
 
     /// Sends `pieces` pieces of `bytes` bytes, 2 ms apart, and says how much arrives.

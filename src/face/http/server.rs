@@ -1,11 +1,12 @@
 //! The listening sockets and their connections.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::Request;
+use axum::http::{Request, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -23,6 +24,7 @@ use super::connections::{Connections, Place};
 use super::opening::Opening;
 use super::refusals::Peer;
 use super::tls::Tls;
+use super::untaken::Untaken;
 use super::{App, Pace, metrics_router, router};
 
 /// How long a client may take over the TLS handshake.
@@ -45,6 +47,8 @@ pub struct HttpOptions {
     pub max_upload_bytes: u64,
     /// How slow a client may be.
     pub pace: Pace,
+    /// Clients come through a proxy, so that many share an address.
+    pub behind_proxy: bool,
 }
 
 /// A host's HTTP server, bound and not yet serving.
@@ -52,6 +56,7 @@ pub struct Server {
     api: Listener,
     metrics: Option<Listener>,
     host: Host,
+    behind_proxy: bool,
 }
 
 /// One socket, and what answers there.
@@ -72,8 +77,8 @@ struct Open {
 }
 
 impl Open {
-    fn new() -> Self {
-        let places = Connections::for_this_process();
+    fn new(behind_proxy: bool) -> Self {
+        let places = Connections::for_this_process(behind_proxy);
         Self { places, graceful: GracefulShutdown::new(), stopping: CancellationToken::new() }
     }
 }
@@ -92,7 +97,8 @@ impl Server {
             None => None,
         };
         let api = Listener::bind(options.listen, router(app, pace), pace)?;
-        Ok(Self { api: Listener { tls: options.tls, ..api }, metrics, host })
+        let api = Listener { tls: options.tls, ..api };
+        Ok(Self { api, metrics, host, behind_proxy: options.behind_proxy })
     }
 
     /// The address the API is reached at.
@@ -107,7 +113,7 @@ impl Server {
 
     /// Serves until `stop`, then lets what is under way end for at most `drain`.
     pub async fn run(self, stop: impl Future<Output = ()> + Send, drain: Duration) {
-        let open = Open::new();
+        let open = Open::new(self.behind_proxy);
         let metrics = async {
             match &self.metrics {
                 Some(listener) => listener.serve(&open).await,
@@ -145,9 +151,9 @@ impl Listener {
     async fn serve(&self, open: &Open) {
         loop {
             match self.socket.accept().await {
-                Ok((stream, peer)) => match open.places.enter() {
-                    Some(place) => self.start(stream, peer, place, open),
-                    None => open.places.refuse(&stream),
+                Ok((stream, peer)) => match open.places.enter(peer.ip()) {
+                    Ok(place) => self.start(stream, peer, place, open),
+                    Err(why) => open.places.refuse(&stream, why),
                 },
                 Err(error) => {
                     // Out of descriptors, most likely: give those in use time to end.
@@ -162,6 +168,7 @@ impl Listener {
     fn start(&self, stream: TcpStream, peer: SocketAddr, place: Place, open: &Open) {
         // Small replies must not wait for a full packet.
         let _ = stream.set_nodelay(true);
+        hold_to_pace(&stream, self.pace);
         let talk = Talk { router: self.router.clone(), peer, pace: self.pace, watcher: open.graceful.watcher(), place };
         let Some(tls) = self.tls.clone() else {
             tokio::spawn(talk.over(stream));
@@ -198,17 +205,39 @@ impl Talk {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(pace.head).max_buf_size(MAX_HEAD);
         builder.http2().timer(TokioTimer::new()).keep_alive_interval(pace.head).keep_alive_timeout(pace.head);
+        let untaken = Untaken::new();
+        let answers = untaken.clone();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
+            let watch = (request.version() == Version::HTTP_2).then(|| answers.clone());
             // A router is always ready.
-            router.clone().call(request)
+            let answer = router.clone().call(request);
+            async move {
+                let answer = answer.await?;
+                Ok::<_, Infallible>(match watch {
+                    Some(untaken) => untaken.watch(answer),
+                    None => answer,
+                })
+            }
         });
         let stream = TokioIo::new(Opening::new(stream, pace.head));
         let connection = builder.serve_connection(stream, service).into_owned();
-        if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!("A connection ended: {error}");
+        tokio::select! {
+            ended = watcher.watch(connection) => if let Err(error) = ended {
+                tracing::debug!("A connection ended: {error}");
+            },
+            () = untaken.stalled(pace.answer_pause) => tracing::debug!("A client takes none of its answers"),
         }
         drop(place);
+    }
+}
+
+/// Has the system end the connection once its client takes nothing of what was sent. It alone
+/// sees what the client takes: what a socket holds says little about it.
+fn hold_to_pace(stream: &TcpStream, pace: Pace) {
+    let pause = u32::try_from(pace.answer_pause.as_millis()).unwrap_or(u32::MAX);
+    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(stream, pause) {
+        tracing::debug!("A connection cannot be held to its pace: {error}");
     }
 }
 

@@ -20,6 +20,7 @@ use crate::registry::{Manifest, Place, Registered, RegisteredSkill, StagedCompon
 use super::App;
 use super::auth::Authed;
 use super::form::Progress;
+use super::held::Room;
 use super::problem::Problem;
 use super::read::{self, Segment};
 use super::staging::stage;
@@ -79,9 +80,12 @@ pub(crate) async fn upload(
     refuse_early(&app, request.body())?;
     let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     let kind = kind.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let mut room = app.uploads.room(caller.owner());
     let (mut manifest, component) = match kind.as_str() {
-        "application/wasm" => (Manifest::default(), stage(&app, request.into_body().into_data_stream()).await?),
-        "multipart/form-data" => parts(&app, request).await?,
+        "application/wasm" => {
+            (Manifest::default(), stage(&app, &mut room, request.into_body().into_data_stream()).await?)
+        }
+        "multipart/form-data" => parts(&app, &mut room, request).await?,
         _ => {
             let detail = "send application/wasm, or multipart/form-data with `manifest` and `component`";
             return Err(Error::new(Code::UnsupportedMediaType, detail).into());
@@ -105,7 +109,7 @@ fn refuse_early(app: &App, body: &Body) -> Result<(), Error> {
 }
 
 /// The two parts of a multipart upload, in any order.
-async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedComponent), Error> {
+async fn parts(app: &App, room: &mut Room, request: Request<Body>) -> Result<(Manifest, StagedComponent), Error> {
     let progress = Progress::default();
     let mut request = request.map(|body| progress.watch(body));
     // Forms alone are read by the framework, which needs to be told; `read` bounds the rest.
@@ -130,7 +134,7 @@ async fn parts(app: &App, request: Request<Body>) -> Result<(Manifest, StagedCom
                 manifest = Some(Manifest::parse(read::text(&text)?)?);
             }
             Some("component") if component.is_none() => {
-                component = Some(stage(app, part.inspect(|_| progress.made())).await?);
+                component = Some(stage(app, room, part.inspect(|_| progress.made())).await?);
             }
             other => {
                 let name = quotable(other.unwrap_or(""));

@@ -1,4 +1,5 @@
-//! Who is compiled next: owners in turn, and one large component at a time.
+//! Who is compiled next: owners in turn, and few large components at a time. What may not
+//! begin yet is passed by what may, of the same owner too.
 //!
 //! One worker is a spare: it serves only owners who have nothing at work. So an owner whose
 //! components keep all other workers until their time limit makes nobody else wait.
@@ -13,8 +14,11 @@ use crate::model::{Code, Error, OwnerId};
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::telemetry::Telemetry;
 
-/// Components above this many bytes take so much memory to compile that they go one at a time.
+/// Components above this many bytes take so much memory to compile that few go at a time.
 const LARGE: u64 = 4 << 20;
+/// Most large components at work, each of another owner. One alone could keep all others
+/// waiting until its time limit.
+const MOST_LARGE: usize = 2;
 /// Most components that wait.
 const MAX_WAITING: usize = 2000;
 /// Most components of one owner that wait.
@@ -74,7 +78,8 @@ struct State {
     count: usize,
     /// How many jobs of each owner are at work.
     running: HashMap<OwnerId, usize>,
-    large_running: bool,
+    /// Whose large components are at work.
+    large: Vec<OwnerId>,
     closed: bool,
 }
 
@@ -154,24 +159,27 @@ impl Queue {
 impl State {
     /// Takes a job of the first owner in turn that has one which may run now.
     fn take(&mut self, serves: Serves) -> Option<Job> {
-        let place = self.turns.iter().position(|owner| {
+        let (place, index) = self.turns.iter().enumerate().find_map(|(place, owner)| {
             if serves == Serves::Newcomers && self.running.contains_key(owner) {
-                return false;
+                return None;
             }
-            let first = self.waiting.get(owner).and_then(VecDeque::front);
-            first.is_some_and(|job| !(job.is_large() && self.large_running))
+            let has_room = self.large.len() < MOST_LARGE && !self.large.contains(owner);
+            let index = self.waiting.get(owner)?.iter().position(|job| has_room || !job.is_large())?;
+            Some((place, index))
         })?;
         let owner = self.turns.remove(place)?;
         let jobs = self.waiting.get_mut(&owner)?;
-        let job = jobs.pop_front()?;
+        let job = jobs.remove(index)?;
         if jobs.is_empty() {
             self.waiting.remove(&owner);
         } else {
             self.turns.push_back(owner.clone());
         }
         self.count -= 1;
+        if job.is_large() {
+            self.large.push(owner.clone());
+        }
         *self.running.entry(owner).or_default() += 1;
-        self.large_running |= job.is_large();
         Some(job)
     }
 
@@ -183,7 +191,9 @@ impl State {
                 self.running.remove(&job.request.owner);
             }
         }
-        self.large_running &= !job.is_large();
+        if job.is_large() {
+            self.large.retain(|owner| *owner != job.request.owner);
+        }
     }
 }
 
@@ -251,15 +261,39 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn large_components_go_one_at_a_time_and_let_small_ones_pass() {
+    async fn few_large_components_go_at_a_time_and_let_small_ones_pass() {
         let queue = Queue::new(Telemetry::new());
-        queue.push(job("a", LARGE + 1)).unwrap();
-        queue.push(job("b", LARGE + 1)).unwrap();
-        queue.push(job("c", 1)).unwrap();
+        for (owner, bytes) in [("a", LARGE + 1), ("b", LARGE + 1), ("c", LARGE + 1), ("d", 1)] {
+            queue.push(job(owner, bytes)).unwrap();
+        }
         let first = queue.pop(Serves::All).await.unwrap();
-        assert_eq!(next(&queue).await, "c");
+        // The spare takes the second: one owner's large component keeps nobody else's waiting.
+        let mut second = queue.pop(Serves::Newcomers).await.unwrap();
+        assert_eq!(second.job().unwrap().request.owner.as_str(), "b");
+        assert_eq!(next(&queue).await, "d");
+        assert!(queue.state.lock().take(Serves::All).is_none());
         first.finish(Ok(()));
-        assert_eq!(next(&queue).await, "b");
+        assert_eq!(next(&queue).await, "c");
+    }
+
+    #[tokio::test]
+    async fn an_owner_has_one_large_component_at_work_and_small_ones_do_not_wait_behind_the_next() {
+        let queue = Queue::new(Telemetry::new());
+        for bytes in [LARGE + 1, LARGE + 2, 1, 2] {
+            queue.push(job("a", bytes)).unwrap();
+        }
+        let mut order = Vec::new();
+        let first = queue.pop(Serves::All).await.unwrap();
+        for _ in 0..2 {
+            let mut small = queue.pop(Serves::All).await.unwrap();
+            order.push(small.job().unwrap().request.bytes);
+            small.finish(Ok(()));
+        }
+        assert!(queue.state.lock().take(Serves::All).is_none());
+        // A worker that is lost gives the place back, too.
+        drop(first);
+        order.push(queue.pop(Serves::All).await.unwrap().job().unwrap().request.bytes);
+        assert_eq!(order, [1, 2, LARGE + 2]);
     }
 
     #[tokio::test]
