@@ -106,3 +106,21 @@ async fn more_skills_than_the_queue_holds_are_all_made_ready() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_component_whose_file_was_changed_is_not_compiled() {
+    let dir = tempfile::tempdir().unwrap();
+    with_lost_code(dir.path(), 1).await;
+    let blob = std::fs::read_dir(dir.path().join("data/blobs")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&blob, guest("hello")).unwrap();
+    let (host, caller) = open(dir.path()).await;
+    let after = until(async || Some(state(&host, &caller)).filter(|state| *state != SkillState::Compiling)).await;
+    assert_eq!(after, SkillState::Unavailable);
+    let refused = host.execute(caller.clone(), run()).await.unwrap_err();
+    assert_eq!(refused.code, Code::Unavailable);
+    assert!(refused.detail.contains("digest"), "{}", refused.detail);
+    // The same bytes again put the right ones in their place.
+    let again = register(&host, &caller, "1.0.0").await.unwrap();
+    assert_eq!(again.skill().skill.state, SkillState::Ready);
+    assert_eq!(host.execute(caller, run()).await.unwrap().status, Status::Success);
+}

@@ -10,6 +10,7 @@ use wasmtime::Engine;
 
 use super::inspect::inspect;
 use super::protocol::Message;
+use crate::model::Digest;
 use crate::sandbox::wasm::{compatibility, engine};
 
 /// Largest code file, in bytes.
@@ -26,6 +27,8 @@ const NICE: i32 = 10;
 pub(super) struct Task {
     component: PathBuf,
     output: PathBuf,
+    /// SHA-256 of the component, in hex.
+    digest: String,
     hash: String,
     memory_mb: u64,
     cpu_seconds: u64,
@@ -98,6 +101,7 @@ impl Task {
         Some(Self {
             component: arguments.next()?.into(),
             output: arguments.next()?.into(),
+            digest: arguments.next()?.into_string().ok()?,
             hash: arguments.next()?.into_string().ok()?,
             memory_mb: arguments.next()?.to_str()?.parse().ok()?,
             cpu_seconds: arguments.next()?.to_str()?.parse().ok()?,
@@ -127,6 +131,10 @@ impl Task {
             return Err(Failure::unfit("it is of another version than the host"));
         }
         let bytes = std::fs::read(&self.component).map_err(Failure::unfit)?;
+        // What was uploaded is what is compiled, whatever happened on the disk since.
+        if Digest::of(&bytes).hex() != self.digest {
+            return Err(Failure::unfit("the component's file is damaged: its digest is another one"));
+        }
         let found = inspect(&bytes).map_err(Failure::Component)?;
         say(&Message::Inspected(Box::new(found)));
         let code = engine.precompile_component(&bytes).map_err(|error| Failure::Component(reason(&error)))?;
