@@ -13,8 +13,12 @@ use super::protocol::Message;
 use crate::model::Digest;
 use crate::sandbox::wasm::{compatibility, engine};
 
-/// Largest code file, in bytes.
+/// Largest code file of all, in bytes.
 const MAX_CODE: u64 = 1 << 30;
+/// Bytes of code that any component may come to, and for each of its own bytes how many more.
+/// Toolchains' components come to two or three times their size.
+const CODE_BASE: u64 = 4 << 20;
+const CODE_PER_BYTE: u64 = 32;
 /// The first argument of a program that is started as compile worker.
 pub(super) const ARGUMENT: &str = "compile-worker";
 /// The program that runs now, also after another file has taken its place on the disk: a
@@ -138,10 +142,22 @@ impl Task {
         let found = inspect(&bytes).map_err(Failure::Component)?;
         say(&Message::Inspected(Box::new(found)));
         let code = engine.precompile_component(&bytes).map_err(|error| Failure::Component(reason(&error)))?;
+        require_size(code.len() as u64, bytes.len() as u64)?;
         crate::files::write_durably(&self.output, &code).map_err(Failure::unfit)?;
         say(&Message::Compiled);
         Ok(())
     }
+}
+
+/// Refuses code that is out of all proportion to its component: whoever uploads little must
+/// not fill the disk.
+fn require_size(code: u64, component: u64) -> Result<(), Failure> {
+    let most = CODE_BASE.saturating_add(component.saturating_mul(CODE_PER_BYTE)).min(MAX_CODE);
+    if code <= most {
+        return Ok(());
+    }
+    let detail = format!("its code would take {code} bytes; {most} is the most for a component of {component} bytes");
+    Err(Failure::Component(detail))
 }
 
 /// The whole reason behind an error of the engine, in one line.
