@@ -166,6 +166,9 @@ impl Keeper {
             .arg(self.settings.memory_mb.to_string())
             .arg(self.settings.timeout.as_secs().max(1).to_string())
             .env_clear()
+            // Else the allocator takes 1 GiB of address space before there is a limit, and leaves
+            // nothing of a smaller one. In KiB.
+            .env("MIMALLOC_ARENA_RESERVE", "65536")
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
