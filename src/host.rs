@@ -118,12 +118,15 @@ impl Host {
             compile.program = std::path::absolute(compile.program).map_err(Error::internal)?;
         }
         let lock = lock(&dir)?;
+        // Without links on the way, which somebody could lead elsewhere.
+        let dir = dir.canonicalize().map_err(Error::internal)?;
         let temporary = dir.join("tmp");
         // Whatever lies there is unfinished work of a host that is gone.
         let _ = std::fs::remove_dir_all(&temporary);
         let blobs = dir.join("blobs");
         for directory in [&temporary, &blobs] {
             files::create_private_directory(directory).map_err(Error::internal)?;
+            require_safe(directory)?;
         }
         let telemetry = Telemetry::new();
         let store = Store::open(&dir, Arc::clone(&telemetry))?;
@@ -189,9 +192,7 @@ impl Host {
 /// Locks the data directory for this process, after making sure that it is ours alone.
 fn lock(dir: &Path) -> Result<File, Error> {
     files::create_private_directory(dir).map_err(Error::internal)?;
-    if let Some(why) = files::foreign_writers(dir).map_err(Error::internal)? {
-        return Err(Error::new(Code::Unavailable, format!("the data directory is not safe to use: {why}")));
-    }
+    require_safe(dir)?;
     let path = dir.join(LOCK_FILE);
     // Who can open it can lock it.
     files::make_private(&path, true).map_err(Error::internal)?;
@@ -202,4 +203,12 @@ fn lock(dir: &Path) -> Result<File, Error> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::internal(error)),
         _ => Ok(file),
     }
+}
+
+/// Refuses a directory that somebody else can write, or put another one in the place of.
+fn require_safe(directory: &Path) -> Result<(), Error> {
+    let Some(why) = files::foreign_writers(directory).map_err(Error::internal)? else { return Ok(()) };
+    // By its name alone: where it lies is nobody's business but the operator's, who knows.
+    let name = directory.file_name().unwrap_or_default().display();
+    Err(Error::new(Code::Unavailable, format!("the data directory is not safe to use: `{name}`: {why}")))
 }

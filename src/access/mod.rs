@@ -127,12 +127,18 @@ impl Access {
     /// # Errors
     ///
     /// `insufficient_scope` without `admin`; `malformed` for a name of no or too many
-    /// characters; `not_supported` for a ceiling that this version does not hold; and as the
+    /// characters, a limit of zero, or an end that does not lie ahead; `not_supported` for a ceiling that this version does not hold; and as the
     /// store gives them.
     pub async fn create(self: &Arc<Self>, caller: &Caller, new: NewKey) -> Result<(Arc<Key>, String), Error> {
         caller.key.require(Scope::Admin)?;
         if new.name.is_empty() || new.name.chars().count() > MAX_NAME {
             return Err(Error::at(Code::Malformed, "/name", format!("must have 1 to {MAX_NAME} characters")));
+        }
+        if let Some(limit) = new.ceilings.limits.zero() {
+            return Err(Error::at(Code::Malformed, format!("/ceilings/limits/{limit}"), "must be larger than 0"));
+        }
+        if new.expires_at.is_some_and(|end| end <= self.clock.now_ms()) {
+            return Err(Error::at(Code::Malformed, "/expiresAt", "must lie ahead: a key that has ended opens nothing"));
         }
         refuse_without_effect(new.ceilings.without_effect()).map_err(|error| error.below("/ceilings"))?;
         let (access, secret) = (Arc::clone(self), new_secret()?);

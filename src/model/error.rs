@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Code, plain};
+use super::{Code, plain, steers};
 
 /// Longest [`Error::detail`], in bytes. Libraries quote what they could not read, whole.
 pub const MAX_DETAIL: usize = 2000;
@@ -94,7 +94,7 @@ impl Error {
 
 /// `detail`, fit to be logged and sent back whatever it quotes.
 fn readable(detail: String) -> String {
-    let fits = detail.len() <= MAX_DETAIL && !detail.contains(char::is_control);
+    let fits = detail.len() <= MAX_DETAIL && !detail.contains(steers);
     if fits { detail } else { plain(&detail.replace('\n', "; "), MAX_DETAIL) }
 }
 

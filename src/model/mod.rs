@@ -42,6 +42,6 @@ pub use self::sandbox_fields::SandboxFields;
 pub use self::secret::{MIN_ADMIN_KEY_CHARS, Secret};
 pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
 pub use self::skill_ref::{SkillRef, VersionSelector};
-pub use self::text::{clip, plain, quotable};
+pub use self::text::{clip, plain, quotable, steers};
 pub use self::version::{compare_versions, satisfies};
 pub use self::without_effect::{Asked, refuse_without_effect};

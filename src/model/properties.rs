@@ -27,7 +27,7 @@ fn text() -> impl Strategy<Value = String> {
 
 fn is_readable(error: &Error) {
     assert!(error.detail.len() <= MAX_DETAIL, "{} bytes: {:.100}", error.detail.len(), error.detail);
-    assert!(!error.detail.chars().any(char::is_control), "{:?}", error.detail);
+    assert!(!error.detail.chars().any(steers), "{:?}", error.detail);
 }
 
 /// Parses, and parses again what that prints.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::files;
-use crate::model::{Caller, Code, Digest, Error, Handler, Mode, OwnerId, Scope, Skill, SkillId, SkillName, SkillState};
+use crate::model::{
+    Caller, Code, Digest, Error, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName, SkillState,
+};
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent};
+use super::{RegisteredSkill, Registry, StagedComponent, may_read};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -91,7 +93,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`Registry::register`]; `unknown_component` if this owner did not upload it.
+    /// As [`Registry::register`]; `unknown_component` if this owner did not upload it, or if
+    /// the key has an allow-list and may see no skill of it.
     pub async fn register_manifest(
         self: &Arc<Self>,
         caller: &Caller,
@@ -101,8 +104,19 @@ impl Registry {
         caller.key.require(Scope::SkillsWrite)?;
         let owner = owner_for(caller, &manifest)?;
         let digest = manifest.component()?.ok_or_else(unknown_component)?;
+        if !self.may_reuse(&caller.key, digest) {
+            return Err(unknown_component());
+        }
         let record = self.store.owned_component(owner, digest).await?.ok_or_else(unknown_component)?;
         self.take(caller, manifest, Source::Kept(record), respond_async).await
+    }
+
+    /// Whether a key may name a component instead of sending it. Under another name it would
+    /// run what its allow-list keeps from it.
+    fn may_reuse(&self, key: &Key, digest: Digest) -> bool {
+        let visible = |skill: &Skill| may_read(key, &skill.owner) && key.may_see(&skill.name);
+        let same = |skill: &Skill| skill.handler.digest() == digest && visible(skill);
+        key.skills.is_none() || self.skills.read().by_id.values().any(|found| same(&found.skill))
     }
 
     /// Has the component compiled, and registers the skill once that has ended or takes long.

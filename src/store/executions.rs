@@ -7,8 +7,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use serde_json::value::RawValue;
 
 use crate::model::{
-    Code, Digest, Error, Execution, ExecutionId, ExpiredResult, KeyId, OwnerId, RunError, SkillId, Status, Streams,
-    Usage,
+    Code, Digest, Error, Execution, ExecutionId, ExpiredResult, KeyId, OwnerId, RunError, SkillId, SkillName, Status,
+    Streams, Usage,
 };
 
 use super::{Store, json_column, parsed, to_json};
@@ -49,6 +49,8 @@ pub struct ExecutionFilter {
     pub key: Option<KeyId>,
     /// Only of this skill: a name, or `name@version`.
     pub skill: Option<String>,
+    /// Only of skills with one of these names.
+    pub names: Option<Vec<SkillName>>,
     /// Only with this status.
     pub status: Option<Status>,
     /// Only of this session.
@@ -215,6 +217,9 @@ fn conditions(filter: &ExecutionFilter) -> (String, Vec<Sql>) {
     }
     if let Some(key) = &filter.key {
         add("key_id = ?", key.to_string());
+    }
+    if let Some(names) = &filter.names {
+        add("substr(skill, 1, instr(skill, '@') - 1) IN (SELECT value FROM json_each(?))", to_json(names));
     }
     if let Some(status) = filter.status {
         add("status = ?", status.to_string());

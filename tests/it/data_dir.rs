@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
-use skillvisor::{Host as Library, HostOptions};
+use skillvisor::{Code, Host as Library, HostOptions};
 
 use crate::support::{Host, command, run};
 
@@ -71,4 +71,44 @@ async fn in_a_directory_that_others_may_enter_nothing_is_theirs_to_read() {
     let host = Host::start_in(dir, &[]);
     assert!(modes(&data).iter().all(|(_, mode)| mode & 0o077 == 0), "{:?}", modes(&data));
     assert_eq!(host.get("/api/skills").await.body["total"], 1);
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[tokio::test]
+async fn where_others_could_put_code_no_host_starts() {
+    let dir = Host::start().with("hello").await.stop();
+    let data = dir.path().join("data");
+    for (open, mode) in [("", 0o777), ("data", 0o770), ("data/cache", 0o777), ("data/blobs", 0o722)] {
+        set_mode(&dir.path().join(open), mode);
+        let doctor = run(&mut command(&data, &["doctor"]));
+        assert!(doctor.stdout.contains("group or others may write it"), "{open}: {}", doctor.stdout);
+        let refused = Library::open(HostOptions::new(&data, env!("CARGO_BIN_EXE_skillvisor"))).await;
+        let refused = refused.err().unwrap_or_else(|| panic!("it starts with {open:?} at {mode:o}"));
+        assert_eq!(refused.code, Code::Unavailable);
+        assert!(refused.detail.contains("group or others may write it"), "{open}: {}", refused.detail);
+        set_mode(&dir.path().join(open), 0o700);
+    }
+    // Where only a file's owner can rename it, as in /tmp, it is safe.
+    set_mode(dir.path(), 0o1777);
+    let host = Host::start_in(dir, &[]);
+    assert_eq!(host.outcome("hello", json!({ "name": "Ada" }), json!({})).await, "success -");
+}
+
+#[tokio::test]
+async fn code_that_others_could_have_written_is_made_anew() {
+    let dir = Host::start().with("hello").await.stop();
+    let engines = std::fs::read_dir(dir.path().join("data/cache")).unwrap().map(|engine| engine.unwrap().path());
+    let files = engines.flat_map(|engine| std::fs::read_dir(engine).unwrap()).map(|file| file.unwrap().path());
+    let code = files.filter(|file| file.extension().is_some_and(|kind| kind == "cwasm")).collect::<Vec<_>>();
+    let [code] = code.as_slice() else { panic!("{code:?}") };
+    let whole = std::fs::read(code).unwrap();
+    std::fs::write(code, "something else").unwrap();
+    set_mode(code, 0o666);
+    let host = Host::start_in(dir, &[]);
+    assert_eq!(host.outcome("hello", json!({ "name": "Ada" }), json!({})).await, "success -");
+    assert!(std::fs::read(code).unwrap() == whole);
+    assert_eq!(std::fs::metadata(code).unwrap().permissions().mode() & 0o077, 0);
 }

@@ -174,3 +174,69 @@ async fn what_would_hold_nobody_back_is_refused() {
     }
     assert_eq!(host.get("/api/skills/executions").await.body["total"], 0);
 }
+
+#[tokio::test]
+async fn a_key_that_nothing_could_be_done_with_is_not_made() {
+    let host = Host::start();
+    for (field, value, pointer) in [
+        ("ceilings", json!({ "limits": { "memoryMb": 0 } }), "/ceilings/limits/memoryMb"),
+        ("ceilings", json!({ "limits": { "fuel": 0 } }), "/ceilings/limits/fuel"),
+        ("expiresAt", json!("2020-01-01T00:00:00Z"), "/expiresAt"),
+    ] {
+        let mut key = json!({ "name": "k" });
+        key[field] = value;
+        let refused = host.send(Method::POST, "/api/keys", key).await;
+        assert_eq!(
+            (refused.summary().as_str(), &refused.body["errors"][0]["pointer"]),
+            ("400 malformed", &json!(pointer))
+        );
+    }
+    assert_eq!(host.get("/api/keys").await.body["total"], 1);
+}
+
+#[tokio::test]
+async fn an_allow_list_holds_for_executions_and_for_components_too() {
+    let host = Host::start();
+    let key = async |body: Value| {
+        let made = host.send(Method::POST, "/api/keys", body).await;
+        made.body["secret"].as_str().unwrap().to_owned()
+    };
+    let whole = key(json!({ "name": "whole", "owner": "team" })).await;
+    let narrow = key(json!({ "name": "narrow", "owner": "team", "skills": ["hello", "nothing"] })).await;
+    let post = |key: &str, path: &str, body: Value| {
+        reply(host.request_as(Some(key), Method::POST, path).body(body.to_string()))
+    };
+    let get = |key: &str, path: &str| reply(host.request_as(Some(key), Method::GET, path));
+    let mut digests = Vec::new();
+    let mut runs = Vec::new();
+    for name in ["echo", "hello"] {
+        let path = format!("/api/skills?name={name}&version=1.0.0");
+        let upload = host.request_as(Some(&whole), Method::POST, &path).body(guest(name));
+        let made = reply(upload.header("content-type", "application/wasm")).await;
+        digests.push(made.body["digest"].clone());
+        let ran = post(&whole, "/api/skills/executions", json!({ "skillId": name, "args": {} })).await;
+        runs.push(format!("/api/skills/executions/{}", ran.body["id"].as_str().unwrap()));
+    }
+
+    assert_eq!(get(&narrow, &runs[0]).await.summary(), "404 not_found");
+    assert_eq!(get(&narrow, &runs[1]).await.status, 200);
+    assert_eq!(get(&whole, &runs[0]).await.status, 200);
+    for (query, seen) in
+        [("", [1, 2]), ("?skill=echo", [0, 1]), ("?skill=echo@1.0.0", [0, 1]), ("?skill=hello", [1, 1])]
+    {
+        let path = format!("/api/skills/executions{query}");
+        for (key, seen) in [&narrow, &whole].into_iter().zip(seen) {
+            let page = get(key, &path).await.body;
+            let rows = page["executions"].as_array().unwrap().len();
+            assert_eq!((&page["total"], rows), (&json!(seen), seen), "{query}: {page}");
+        }
+    }
+
+    let manifest = |digest: &Value| json!({ "name": "hello", "version": "2.0.0", "handler": digest });
+    let refused = post(&narrow, "/api/skills/skillssh", manifest(&digests[0])).await;
+    assert_eq!(refused.summary(), "422 unknown_component");
+    let made = post(&narrow, "/api/skills/skillssh", manifest(&digests[1])).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let again = json!({ "name": "again", "version": "1.0.0", "handler": digests[0] });
+    assert_eq!(post(&whole, "/api/skills/skillssh", again).await.status, 201);
+}

@@ -52,3 +52,12 @@ async fn an_output_that_can_be_read_in_two_ways_does_not_pass_its_schema() {
         assert_eq!(host.outcome(name, json!({}), json!({})).await, outcome, "{name}");
     }
 }
+
+#[tokio::test]
+async fn a_guests_message_cannot_turn_the_direction_of_writing_or_end_a_line() {
+    let host = Host::start().with("refuse").await;
+    let args = json!({ "code": "a\u{202e}b", "message": "c\u{2028}d\u{2066}e\u{1b}f" });
+    let run = host.run("refuse", args, json!({})).await;
+    let error = &run.body["error"];
+    assert_eq!((&error["message"], &error["detail"]["code"]), (&json!("cdef"), &json!("ab")), "{}", run.body);
+}

@@ -147,3 +147,21 @@ async fn one_large_component_that_takes_long_keeps_neither_others_nor_small_ones
         done = tokio::time::timeout(Duration::from_secs(40), others) => done.expect("they wait"),
     }
 }
+
+#[tokio::test]
+async fn a_component_whose_file_was_changed_is_not_compiled() {
+    let dir = tempfile::tempdir().unwrap();
+    with_lost_code(dir.path(), 1).await;
+    let blob = std::fs::read_dir(dir.path().join("data/blobs")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&blob, guest("hello")).unwrap();
+    let (host, caller) = open(dir.path()).await;
+    let after = until(async || Some(state(&host, &caller)).filter(|state| *state != SkillState::Compiling)).await;
+    assert_eq!(after, SkillState::Unavailable);
+    let refused = host.execute(caller.clone(), run()).await.unwrap_err();
+    assert_eq!(refused.code, Code::Unavailable);
+    assert!(refused.detail.contains("digest"), "{}", refused.detail);
+    // The same bytes again put the right ones in their place.
+    let again = register(&host, &caller, "1.0.0").await.unwrap();
+    assert_eq!(again.skill().skill.state, SkillState::Ready);
+    assert_eq!(host.execute(caller, run()).await.unwrap().status, Status::Success);
+}

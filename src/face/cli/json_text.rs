@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::table::obeyed;
+use crate::model::steers;
 
 /// Lays out a JSON text over lines.
 ///
@@ -57,7 +57,7 @@ fn copy_string(rest: &mut impl Iterator<Item = char>, laid: &mut String) {
                 laid.push('"');
                 return;
             }
-            c if obeyed(c) => drop(write!(laid, "\\u{:04x}", u32::from(c))),
+            c if steers(c) => drop(write!(laid, "\\u{:04x}", u32::from(c))),
             c => laid.push(c),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::model::steers;
+
 /// Lays out rows under a header in columns that are as wide as their widest cell.
 ///
 /// Control characters are taken out: names and descriptions come from others, and a
@@ -23,17 +25,12 @@ pub(super) fn render(header: &[&str], rows: &[Vec<String>], widest: usize) -> St
 /// `text` in one line and without what a terminal would obey.
 pub(super) fn one_line(text: &str) -> String {
     let seen = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
-    seen.filter(|c| !obeyed(*c)).collect()
+    seen.filter(|c| !steers(*c)).collect()
 }
 
 /// `text` without what a terminal would obey, but with its line ends and tabs.
 pub(super) fn clean(text: &str) -> String {
-    text.chars().filter(|c| matches!(c, '\n' | '\t') || !obeyed(*c)).collect()
-}
-
-/// Whether the character moves the cursor, changes colours, or turns the direction of writing.
-pub(super) fn obeyed(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !steers(*c)).collect()
 }
 
 /// At most `widest` characters.

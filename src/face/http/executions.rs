@@ -207,6 +207,7 @@ pub(crate) async fn list(
         owner: query.owner,
         key: None,
         skill: query.skill,
+        names: None,
         status: query.status.map(|status| status.parse()).transpose()?,
         session: query.session,
         since: query.since.map(jiff::Timestamp::as_millisecond),

@@ -7,7 +7,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use crate::model::{Error, FieldError};
+use crate::model::{Error, FieldError, steers};
 
 use super::bounds::{Bounds, Size};
 use super::cost::{self, Cost, Purpose};
@@ -137,12 +137,12 @@ fn text(error: &ValidationError<'_>) -> String {
     text.0
 }
 
-/// Text of at most [`MAX_FAILURE_BYTES`], without control characters.
+/// Text of at most [`MAX_FAILURE_BYTES`], without what steers a reader's screen.
 struct Short(String);
 
 impl fmt::Write for Short {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for c in text.chars().filter(|c| !c.is_control()) {
+        for c in text.chars().filter(|c| !steers(*c)) {
             if self.0.len() + c.len_utf8() > MAX_FAILURE_BYTES {
                 return Err(fmt::Error);
             }

@@ -1,7 +1,9 @@
 //! Compiled code: where it lies, and what of it is loaded.
 
 use std::collections::{HashMap, HashSet};
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,6 +34,9 @@ pub(super) struct Components {
     engine: Engine,
     linker: Linker<State>,
     directory: PathBuf,
+    /// The same directory, open since it was looked at: what is loaded comes out of this one,
+    /// whatever lies at its path by then.
+    opened: File,
     loaded: Mutex<HashMap<Digest, Arc<Loaded>>>,
 }
 
@@ -43,10 +48,15 @@ impl Components {
     /// `unavailable` if somebody else could put code there.
     pub(super) fn open(engine: Engine, linker: Linker<State>, directory: PathBuf) -> Result<Self, Error> {
         files::create_private_directory(&directory).map_err(Error::internal)?;
-        if let Some(why) = files::foreign_writers(&directory).map_err(Error::internal)? {
-            return Err(Error::new(Code::Unavailable, format!("the code cache is not safe to load from: {why}")));
+        let opened = File::open(&directory).map_err(Error::internal)?;
+        let above = directory.parent().unwrap_or(&directory);
+        for directory in [above, &directory] {
+            if let Some(why) = files::foreign_writers(directory).map_err(Error::internal)? {
+                let detail = format!("the code cache is not safe to load from: {why}; remove `cache`, it is made anew");
+                return Err(Error::new(Code::Unavailable, detail));
+            }
         }
-        Ok(Self { engine, linker, directory, loaded: Mutex::default() })
+        Ok(Self { engine, linker, directory, opened, loaded: Mutex::default() })
     }
 
     /// Where the code lies.
@@ -54,13 +64,18 @@ impl Components {
         &self.directory
     }
 
-    /// Whether the component's code is there.
+    /// Whether the component's code is there. What others could have written is not: it is
+    /// made anew.
     pub(super) fn has_code(&self, digest: Digest) -> bool {
-        self.file(digest, "cwasm").exists()
+        self.code(digest).is_ok()
+    }
+
+    fn code(&self, digest: Digest) -> io::Result<File> {
+        files::open_own(&self.opened, &name(digest, "cwasm"))
     }
 
     fn file(&self, digest: Digest, kind: &str) -> PathBuf {
-        self.directory.join(digest.hex()).with_extension(kind)
+        self.directory.join(name(digest, kind))
     }
 
     /// What was found in the component, if its code is there too.
@@ -118,13 +133,14 @@ impl Components {
     }
 
     fn load(&self, digest: Digest) -> Result<Loaded, Error> {
-        if !self.has_code(digest) {
-            return Err(Error::new(Code::Compiling, "the skill is being compiled; try again soon"));
-        }
+        let absent = |_| Error::new(Code::Compiling, "the skill is being compiled; try again soon");
+        let file = self.code(digest).map_err(absent)?;
+        // The engine wants a path; this one leads to the very file that was looked at.
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         #[expect(unsafe_code, reason = "the one door through which code enters the process")]
-        // SAFETY: the directory was checked to be ours alone when it was opened, and only the
-        // compile workers' output is renamed into it, whole and synced.
-        let component = unsafe { Component::deserialize_file(&self.engine, self.file(digest, "cwasm")) };
+        // SAFETY: the directory was checked to be ours alone when it was opened, the file is ours
+        // alone, and only the compile workers' output is renamed into it, whole and synced.
+        let component = unsafe { Component::deserialize_file(&self.engine, path) };
         let unfit = |error: wasmtime::Error| {
             Error::new(Code::InvalidComponent, format!("it does not fit this host: {}", reason(&error)))
         };
@@ -135,4 +151,8 @@ impl Components {
         let memories = component.resources_required().map_or(0, |needs| needs.num_memories);
         Ok(Loaded { instance, run, memories, lumps: Arc::default() })
     }
+}
+
+fn name(digest: Digest, kind: &str) -> PathBuf {
+    PathBuf::from(digest.hex()).with_extension(kind)
 }

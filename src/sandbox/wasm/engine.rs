@@ -19,6 +19,11 @@ const MAX_TABLES: u32 = 64;
 /// Elements in one table.
 const MAX_TABLE_ELEMENTS: usize = 100_000;
 
+/// Up to this many bytes, the beginning of a memory is laid out in the code whatever lies in it;
+/// a larger one only where its data fills half of it. The rest is written at each start: what is
+/// small where it is uploaded must not be large on the disk.
+const SPARSE_IMAGE: u64 = 64 << 10;
+
 /// Most address space for the memories of a pool, in slots of a little more than 4 GiB: a
 /// process has 128 TiB, and most of that stays free.
 const MAX_SLOTS: u32 = 8192;
@@ -62,6 +67,7 @@ pub(super) fn config() -> Config {
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(FIBER_STACK)
         .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .memory_guaranteed_dense_image_size(SPARSE_IMAGE)
         // Deny by default: what no supported language needs.
         .wasm_memory64(false)
         .wasm_custom_page_sizes(false)

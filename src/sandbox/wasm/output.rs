@@ -12,6 +12,8 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
+use crate::model::steers;
+
 /// Most bytes a guest may hand over in one write.
 const WRITE_SIZE: usize = 64 << 10;
 
@@ -52,8 +54,8 @@ impl CappedOutput {
     }
 }
 
-/// UTF-8 with replacement characters for what is not, without control characters other than
-/// line ends and tabs: what a guest prints must not drive the terminal that shows it. A
+/// UTF-8 with replacement characters for what is not, without what steers a reader's screen,
+/// but for line ends and tabs: what a guest prints must not drive the terminal that shows it. A
 /// replacement is longer than what it stands for, so the text is cut at `cap` bytes once more;
 /// whether it was, comes second.
 fn clean(bytes: &[u8], cap: usize) -> (String, bool) {
@@ -71,7 +73,7 @@ fn clean(bytes: &[u8], cap: usize) -> (String, bool) {
 }
 
 fn is_unwanted(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t'
+    steers(c) && c != '\n' && c != '\t'
 }
 
 impl IsTerminal for CappedOutput {
@@ -148,7 +150,7 @@ mod tests {
     #[test]
     fn control_characters_and_broken_utf8_do_not_come_through() {
         let output = CappedOutput::new(100);
-        output.keep(b"a\x1b[31mb\r\n\tc\xff\x00");
+        output.keep(b"a\x1b[31mb\r\n\tc\xff\x00\xe2\x80\xae");
         assert_eq!(output.take(), ("a[31mb\n\tc\u{fffd}".to_owned(), false));
     }
 }

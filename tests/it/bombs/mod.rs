@@ -132,3 +132,32 @@ async fn every_compile_bomb_ends_in_an_answer_and_leaves_nothing_behind() {
     assert_eq!(host.outcome("hello", json!({ "name": "Ada" }), json!({})).await, "success -");
     assert_eq!(strays(host).await, Ok(()));
 }
+
+/// Bytes of all code that a host keeps.
+fn code_bytes(host: &Host) -> u64 {
+    let engines = std::fs::read_dir(host.dir.path().join("data/cache")).unwrap();
+    let files = engines.flat_map(|engine| std::fs::read_dir(engine.unwrap().path()).unwrap());
+    files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[tokio::test]
+async fn what_is_small_where_it_is_uploaded_is_not_large_on_the_disk() {
+    let host = Host::start();
+    // Sixteen memories of nearly 16 MiB with next to nothing in them.
+    let gaps = shapes::sparse_memories(16, 16_711_676);
+    assert!(gaps.len() < 4096, "{}", gaps.len());
+    let uploaded = host.upload("gaps", gaps).await;
+    assert_eq!(uploaded.status, 201, "{}", uploaded.body);
+    assert!(code_bytes(&host) < 1 << 20, "{} bytes", code_bytes(&host));
+    // Each small enough to be laid out whole; all together they are not.
+    let many = shapes::sparse_memories(500, 65_000);
+    let refused = end(&host, "many", host.upload("many", many).await).await;
+    assert!(refused.contains("its code would take"), "{refused}");
+    assert!(code_bytes(&host) < 1 << 20, "{} bytes", code_bytes(&host));
+    // What a toolchain makes comes nowhere near it.
+    let word_count = guest("word-count");
+    let most = 8 * word_count.len() as u64;
+    let before = code_bytes(&host);
+    assert_eq!(host.upload("word-count", word_count).await.status, 201);
+    assert!(code_bytes(&host) - before < most, "{} bytes", code_bytes(&host) - before);
+}

@@ -114,3 +114,15 @@ pub(super) fn bottomless_types(depth: usize) -> Vec<u8> {
     bytes.extend(section);
     bytes
 }
+
+/// Core modules whose memories have `gap` bytes between their first byte of data and their last.
+pub(super) fn sparse_memories(modules: usize, gap: usize) -> Vec<u8> {
+    let pages = gap / 65_536 + 1;
+    let module = |n| {
+        format!(
+            r#"(core module $sparse{n} (memory {pages})
+              (data (i32.const 0) "{n:04}") (data (i32.const {gap}) "end"))"#
+        )
+    };
+    skill(&(0..modules).map(module).collect::<String>(), "")
+}

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::face::cli::table;
@@ -31,23 +31,35 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
         checks.extend(data_dir.ancestors().find(|path| path.exists()).and_then(|path| free(path).ok()));
         return checks;
     }
-    let owner = match files::foreign_writers(data_dir) {
-        Ok(None) => Check::ok("data directory", format!("only this user may write {shown}")),
-        Ok(Some(why)) => {
-            let mend = format!(
-                "run as its owner, or: chmod 700 {0} && chown $(id -u) {0}",
-                table::shell_word(&shown.to_string())
-            );
-            Check::fail("data directory", format!("{shown}: {why}"), mend)
-        }
-        Err(error) => Check::fail("data directory", format!("{shown}: {error}"), "check that this user may enter it"),
-    };
-    let mut checks = vec![owner];
+    let mut checks = vec![alone(data_dir)];
     checks.extend(private(data_dir, "admin key", &[ADMIN_KEY_FILE]));
     checks.extend(private(data_dir, "records", &RECORDS));
     checks.push(free(data_dir).unwrap_or_else(|error| unknown("free disk", &error)));
     checks.push(sync(data_dir).unwrap_or_else(|error| unknown("disk latency", &error)));
     checks
+}
+
+/// Whether nobody else can write the directory, what lies in it, or what lies above it.
+fn alone(data_dir: &Path) -> Check {
+    let inner = ["cache", "blobs"].map(|name| data_dir.join(name));
+    for directory in std::iter::once(data_dir).chain(inner.iter().map(PathBuf::as_path).filter(|path| path.exists())) {
+        let shown = directory.display();
+        match files::foreign_writers(directory) {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                let mend = format!(
+                    "run as its owner and close what is named to others, or: chmod 700 {0} && chown $(id -u) {0}",
+                    table::shell_word(&shown.to_string())
+                );
+                return Check::fail("data directory", format!("{shown}: {why}"), mend);
+            }
+            Err(error) => {
+                let found = format!("{shown}: {error}");
+                return Check::fail("data directory", found, "check that this user may enter it");
+            }
+        }
+    }
+    Check::ok("data directory", format!("only this user may write {}", data_dir.display()))
 }
 
 fn unknown(name: &'static str, error: &std::io::Error) -> Check {
@@ -125,6 +137,20 @@ mod tests {
         assert_eq!(verdict(&checks(dir.path()), "data directory"), Some(Verdict::Ok));
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(verdict(&checks(dir.path()), "data directory"), Some(Verdict::Fail));
+    }
+
+    #[test]
+    fn an_inner_or_an_outer_directory_that_others_can_write_is_a_failure() {
+        for open in ["", "data/cache", "data/blobs"] {
+            let dir = tempfile::tempdir().unwrap();
+            let data = dir.path().join("data");
+            for inner in ["cache", "blobs"] {
+                files::create_private_directory(&data.join(inner)).unwrap();
+            }
+            assert_eq!(verdict(&checks(&data), "data directory"), Some(Verdict::Ok));
+            std::fs::set_permissions(dir.path().join(open), std::fs::Permissions::from_mode(0o777)).unwrap();
+            assert_eq!(verdict(&checks(&data), "data directory"), Some(Verdict::Fail), "{open}");
+        }
     }
 
     #[test]

@@ -147,9 +147,11 @@ impl Keeper {
     /// What was found in the component, if another job for the same bytes has compiled them
     /// while this one waited.
     fn compiled(&self, job: &Job) -> Option<Inspection> {
-        let name = self.cache.join(job.request.digest.hex());
-        let notes = std::fs::read(name.with_extension("json")).ok()?;
-        name.with_extension("cwasm").exists().then(|| serde_json::from_slice(&notes).ok()).flatten()
+        let name = PathBuf::from(job.request.digest.hex());
+        let cache = std::fs::File::open(&self.cache).ok()?;
+        crate::files::open_own(&cache, &name.with_extension("cwasm")).ok()?;
+        let notes = std::fs::read(self.cache.join(name).with_extension("json")).ok()?;
+        serde_json::from_slice(&notes).ok()
     }
 
     fn spawn(&self, job: &Job, output: &Path) -> Result<Child, Error> {
@@ -159,12 +161,14 @@ impl Keeper {
             .arg(worker::ARGUMENT)
             .arg(&job.request.file)
             .arg(output)
+            .arg(job.request.digest.hex())
             .arg(&self.hash)
             .arg(self.settings.memory_mb.to_string())
             .arg(self.settings.timeout.as_secs().max(1).to_string())
             .env_clear()
-            // An allocator that reserves address space ahead would meet the worker's limit on it.
-            .env("MIMALLOC_ARENA_RESERVE", "0")
+            // Else the allocator takes 1 GiB of address space before there is a limit, and leaves
+            // nothing of a smaller one. In KiB.
+            .env("MIMALLOC_ARENA_RESERVE", "65536")
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -10,10 +10,15 @@ use wasmtime::Engine;
 
 use super::inspect::inspect;
 use super::protocol::Message;
+use crate::model::Digest;
 use crate::sandbox::wasm::{compatibility, engine};
 
-/// Largest code file, in bytes.
+/// Largest code file of all, in bytes.
 const MAX_CODE: u64 = 1 << 30;
+/// Bytes of code that any component may come to, and for each of its own bytes how many more.
+/// Toolchains' components come to two or three times their size.
+const CODE_BASE: u64 = 4 << 20;
+const CODE_PER_BYTE: u64 = 32;
 /// The first argument of a program that is started as compile worker.
 pub(super) const ARGUMENT: &str = "compile-worker";
 /// The program that runs now, also after another file has taken its place on the disk: a
@@ -26,6 +31,8 @@ const NICE: i32 = 10;
 pub(super) struct Task {
     component: PathBuf,
     output: PathBuf,
+    /// SHA-256 of the component, in hex.
+    digest: String,
     hash: String,
     memory_mb: u64,
     cpu_seconds: u64,
@@ -98,6 +105,7 @@ impl Task {
         Some(Self {
             component: arguments.next()?.into(),
             output: arguments.next()?.into(),
+            digest: arguments.next()?.into_string().ok()?,
             hash: arguments.next()?.into_string().ok()?,
             memory_mb: arguments.next()?.to_str()?.parse().ok()?,
             cpu_seconds: arguments.next()?.to_str()?.parse().ok()?,
@@ -127,13 +135,29 @@ impl Task {
             return Err(Failure::unfit("it is of another version than the host"));
         }
         let bytes = std::fs::read(&self.component).map_err(Failure::unfit)?;
+        // What was uploaded is what is compiled, whatever happened on the disk since.
+        if Digest::of(&bytes).hex() != self.digest {
+            return Err(Failure::unfit("the component's file is damaged: its digest is another one"));
+        }
         let found = inspect(&bytes).map_err(Failure::Component)?;
         say(&Message::Inspected(Box::new(found)));
         let code = engine.precompile_component(&bytes).map_err(|error| Failure::Component(reason(&error)))?;
+        require_size(code.len() as u64, bytes.len() as u64)?;
         crate::files::write_durably(&self.output, &code).map_err(Failure::unfit)?;
         say(&Message::Compiled);
         Ok(())
     }
+}
+
+/// Refuses code that is out of all proportion to its component: whoever uploads little must
+/// not fill the disk.
+fn require_size(code: u64, component: u64) -> Result<(), Failure> {
+    let most = CODE_BASE.saturating_add(component.saturating_mul(CODE_PER_BYTE)).min(MAX_CODE);
+    if code <= most {
+        return Ok(());
+    }
+    let detail = format!("its code would take {code} bytes; {most} is the most for a component of {component} bytes");
+    Err(Failure::Component(detail))
 }
 
 /// The whole reason behind an error of the engine, in one line.
