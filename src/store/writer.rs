@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -17,11 +17,6 @@ use super::fault::fault;
 
 /// Most jobs in one commit: bounds how long the first of a group waits for the last.
 const GROUP: usize = 512;
-/// A group of at least this many jobs says that more are on their way.
-const BUSY: usize = 3;
-/// How long to wait for them. A commit costs about as much for one job as for ten, and what
-/// comes meanwhile would wait for the next one. Whoever is alone never waits.
-const LINGER: Duration = Duration::from_micros(200);
 
 /// Does its part inside the open transaction (or nothing, if there is none), and gives back
 /// what to do once that is committed, or has failed.
@@ -84,11 +79,7 @@ impl Writer {
 
 fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telemetry) {
     let mut replies = Vec::with_capacity(GROUP);
-    let mut last = 0;
     while let Ok(first) = jobs.recv() {
-        if last >= BUSY {
-            std::thread::sleep(LINGER);
-        }
         let begun = Instant::now();
         let committed = write_group(connection, first, jobs, &mut replies);
         match &committed {
@@ -99,7 +90,6 @@ fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telem
             // Nothing of a group that was not committed may stay behind.
             let _ = connection.execute_batch("ROLLBACK");
         }
-        last = replies.len();
         for reply in replies.drain(..) {
             reply(committed.as_ref().copied().map_err(copy));
         }
