@@ -30,6 +30,9 @@ pub const LOCK_FILE: &str = "lock";
 /// The file in which whoever has the lock says where it serves, if it serves.
 pub(crate) const SERVER_FILE: &str = "server.json";
 
+/// How long runs may take to end once they are cancelled.
+const STOP: Duration = Duration::from_secs(5);
+
 /// What is said of a directory that another host uses.
 const LOCKED: &str = "the data directory is locked: another skillvisor uses it";
 
@@ -183,8 +186,9 @@ impl Host {
         tokio::task::spawn_blocking(render).await.map_err(Error::internal)?
     }
 
-    /// Writes out what is under way and closes the database.
+    /// Cancels what still runs, writes out what is under way and closes the database.
     pub async fn close(&self) {
+        self.executor.stop(STOP).await;
         self.store.close().await;
     }
 }

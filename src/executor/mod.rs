@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::model::{
     Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Scope, Skill,
@@ -61,6 +62,10 @@ pub struct Executor {
     admission: Arc<Admission>,
     /// The one function of a skill so far.
     run: Arc<str>,
+    /// All runs whose records are open.
+    runs: TaskTracker,
+    /// Ends them.
+    stopping: CancellationToken,
 }
 
 /// A run that may begin.
@@ -79,7 +84,18 @@ impl Executor {
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
         let ExecutorParts { store, registry, sandbox, clock, telemetry, audit } = parts;
         let admission = Admission::new(settings);
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, run: "run".into() })
+        let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
+        let run = "run".into();
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, run, runs, stopping })
+    }
+
+    /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
+    pub async fn stop(&self, longest: Duration) {
+        self.stopping.cancel();
+        self.runs.close();
+        if tokio::time::timeout(longest, self.runs.wait()).await.is_err() {
+            tracing::warn!("Some runs did not end within {longest:?}; the next start closes their records");
+        }
     }
 
     /// How much there is to do now.
@@ -98,8 +114,8 @@ impl Executor {
         let door = caller.door;
         let admitted = self.admit(caller, request).await;
         let admitted = admitted.inspect_err(|error| self.telemetry.executions.refused(error.code, door))?;
-        let left = CancellationToken::new();
-        Outlive::new(left.clone(), Arc::clone(self).run_and_record(admitted, left)).await
+        let left = self.stopping.child_token();
+        Outlive::new(left.clone(), &self.runs, Arc::clone(self).run_and_record(admitted, left)).await
     }
 
     /// Everything that can refuse a request before it is a run.

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// A future that runs in its caller's task, which costs no hand-over between tasks, and that
 /// is moved to a task of its own, to be finished there, if the caller drops it before its end.
@@ -16,9 +17,14 @@ pub(super) struct Outlive<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Outlive<T> {
-    /// Starts `work`; `left` is cancelled when the caller leaves before its end. Must be
-    /// called on a tokio runtime.
-    pub(super) fn new(left: CancellationToken, work: impl Future<Output = T> + Send + 'static) -> Self {
+    /// Starts `work`; `left` is cancelled when the caller leaves before its end, and `all`
+    /// knows of it until then. Must be called on a tokio runtime.
+    pub(super) fn new(
+        left: CancellationToken,
+        all: &TaskTracker,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
+        let work = all.track_future(work);
         Self { work: Some(Box::pin(work)), left, runtime: Handle::current() }
     }
 }
@@ -55,20 +61,22 @@ mod tests {
     #[tokio::test]
     async fn work_ends_in_place_when_its_caller_stays() {
         let left = CancellationToken::new();
-        assert_eq!(Outlive::new(left.clone(), async { 7 }).await, 7);
+        assert_eq!(Outlive::new(left.clone(), &TaskTracker::new(), async { 7 }).await, 7);
         assert!(!left.is_cancelled());
     }
 
     #[tokio::test]
     async fn work_is_finished_after_its_caller_left() {
         let (left, (said, heard)) = (CancellationToken::new(), oneshot::channel());
-        let leaving = left.clone();
-        let mut work = Box::pin(Outlive::new(left, async move {
+        let (leaving, all) = (left.clone(), TaskTracker::new());
+        let mut work = Box::pin(Outlive::new(left, &all, async move {
             leaving.cancelled().await;
             said.send("closed").unwrap();
         }));
         assert!(futures_util::poll!(&mut work).is_pending());
         drop(work);
+        all.close();
+        all.wait().await;
         assert_eq!(heard.await.unwrap(), "closed");
     }
 }

@@ -263,7 +263,7 @@ fn skill_error(error: &SkillError) -> RunError {
 
 /// The end of a run that nobody waits for any more.
 fn cancelled() -> RunError {
-    RunError::new(Code::Cancelled, "the caller left")
+    RunError::new(Code::Cancelled, "the caller left, or the host stopped")
 }
 
 /// The failure of a run whose deadline passed.
