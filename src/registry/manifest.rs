@@ -134,7 +134,7 @@ impl Manifest {
     /// `malformed` if it is not JSON of the right shape, naming the field.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let strict = crate::model::StrictJson::parse(text)?;
-        if !strict.to_value().is_object() {
+        if !strict.text().trim_start().starts_with('{') {
             return Err(Error::new(Code::Malformed, "the manifest must be a JSON object"));
         }
         serde_json::from_str(strict.text())
