@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{Digest, Error, Execution, redacted_copy};
-use crate::store::{FinishedExecution, NewExecution, Store};
+use crate::store::{ArgsRecord, FinishedExecution, Store};
 
 use super::COPY_BYTES;
 
@@ -21,12 +21,16 @@ pub enum Audit {
 }
 
 impl Audit {
-    /// Writes down that a run begins, or gives back what is to be written at its end.
-    pub(super) async fn open(self, store: &Store, new: NewExecution) -> Result<Option<NewExecution>, Error> {
+    /// Writes down that a run begins.
+    pub(super) async fn open(
+        self,
+        store: &Store,
+        execution: &Arc<Execution>,
+        args: &Arc<ArgsRecord>,
+    ) -> Result<(), Error> {
         match self {
-            Self::Full => store.open_execution(new).await.map(|()| None),
-            Self::AtEnd => Ok(Some(new)),
-            Self::Off => Ok(None),
+            Self::Full => store.open_execution(Arc::clone(execution), Arc::clone(args)).await,
+            Self::AtEnd | Self::Off => Ok(()),
         }
     }
 
@@ -34,23 +38,23 @@ impl Audit {
     pub(super) async fn close(
         self,
         store: &Store,
-        unwritten: Option<NewExecution>,
         execution: &Arc<Execution>,
+        args: Arc<ArgsRecord>,
     ) -> Result<(), Error> {
-        match (self, unwritten) {
-            (Self::Off, _) => Ok(()),
-            (_, Some(new)) => store.write_execution(new, finished(execution)).await,
-            (_, None) => super::close::close(store, execution).await,
+        match self {
+            Self::Off => Ok(()),
+            Self::Full | Self::AtEnd => super::close::close(store, finished(execution, args)).await,
         }
     }
 }
 
 /// The record of a run that has ended.
-pub(super) fn finished(execution: &Arc<Execution>) -> FinishedExecution {
+fn finished(execution: &Arc<Execution>, args: Arc<ArgsRecord>) -> FinishedExecution {
     let output = execution.output.as_ref().map(|output| output.get());
     FinishedExecution {
         output_digest: output.map(|text| Digest::of(text.as_bytes())),
         output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
         execution: Arc::clone(execution),
+        args,
     }
 }

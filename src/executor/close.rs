@@ -5,10 +5,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::model::{Error, Execution};
+use crate::model::Error;
 use crate::store::{FinishedExecution, Store};
-
-use super::audit::finished;
 
 /// How long to wait before the closing row is tried again: first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -22,25 +20,26 @@ const TRIES: u32 = 45;
 /// # Errors
 ///
 /// As any write. What the task does later, the caller does not learn.
-pub(super) async fn close(store: &Store, execution: &Arc<Execution>) -> Result<(), Error> {
-    let closed = store.close_execution(finished(execution)).await;
+pub(super) async fn close(store: &Store, finished: FinishedExecution) -> Result<(), Error> {
+    let finished = Arc::new(finished);
+    let closed = store.close_execution(Arc::clone(&finished)).await;
     if let Err(error) = &closed {
         tracing::error!(
-            execution.id = %execution.id, error.code = %error.code,
+            execution.id = %finished.execution.id, error.code = %error.code,
             "The end of an execution could not be written down; it is tried again: {error:?}",
         );
-        tokio::spawn(go_on(store.clone(), finished(execution)));
+        tokio::spawn(go_on(store.clone(), finished));
     }
     closed
 }
 
-async fn go_on(store: Store, finished: FinishedExecution) {
+async fn go_on(store: Store, finished: Arc<FinishedExecution>) {
     let id = finished.execution.id;
     let mut wait = FIRST_WAIT;
     for _ in 0..TRIES {
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);
-        match store.close_execution(finished.clone()).await {
+        match store.close_execution(Arc::clone(&finished)).await {
             Ok(()) => {
                 tracing::info!(execution.id = %id, "The end of an execution was written down after all");
                 return;

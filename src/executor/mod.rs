@@ -19,7 +19,7 @@ use crate::model::{
 };
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::{Ends, RunContext, SandboxCall, SandboxProvider, SandboxReply};
-use crate::store::{NewExecution, Store};
+use crate::store::{ArgsRecord, Store};
 use crate::telemetry::{Load, Telemetry};
 
 use self::admission::Admission;
@@ -145,7 +145,7 @@ impl Executor {
     }
 
     async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {
-        let (execution, unwritten) = self.open(&admitted).await?;
+        let (execution, args) = self.open(&admitted).await?;
         let mut execution = Arc::unwrap_or_clone(execution);
         let reply = self.attempt(&admitted, &execution, left).await.unwrap_or_else(|error| {
             tracing::error!(execution.id = %execution.id, "An execution could not be carried out: {error:?}");
@@ -155,13 +155,13 @@ impl Executor {
         self.finish(&mut execution, &admitted, reply);
         self.telemetry.executions.ended(&execution, admitted.caller.door);
         let execution = Arc::new(execution);
-        self.audit.close(&self.store, unwritten, &execution).await?;
+        self.audit.close(&self.store, &execution, args).await?;
         log::ended(&execution);
         Ok(Arc::unwrap_or_clone(execution))
     }
 
     /// Writes down that the run begins, before anything of the guest does.
-    async fn open(&self, admitted: &Admitted) -> Result<(Arc<Execution>, Option<NewExecution>), Error> {
+    async fn open(&self, admitted: &Admitted) -> Result<(Arc<Execution>, Arc<ArgsRecord>), Error> {
         let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
         let args = admitted.request.args.text();
         let now = self.clock.now_ms();
@@ -190,14 +190,13 @@ impl Executor {
             finished_at: None,
             duration_us: None,
         });
-        let new = NewExecution {
-            execution: Arc::clone(&execution),
-            args_digest: Digest::of(args.as_bytes()),
-            args_bytes: args.len() as u64,
-            args_copy: redacted_copy(args, COPY_BYTES),
-        };
-        let unwritten = self.audit.open(&self.store, new).await?;
-        Ok((execution, unwritten))
+        let args = Arc::new(ArgsRecord {
+            digest: Digest::of(args.as_bytes()),
+            bytes: args.len() as u64,
+            copy: redacted_copy(args, COPY_BYTES),
+        });
+        self.audit.open(&self.store, &execution, &args).await?;
+        Ok((execution, args))
     }
 
     async fn attempt(

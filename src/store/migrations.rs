@@ -10,9 +10,10 @@ use crate::model::Error;
 /// Times are milliseconds since the Unix epoch, ids the 16 bytes of a UUIDv7, digests 32 bytes.
 ///
 /// `skills` keeps deleted versions, with `deleted_at`: a version never changes its meaning.
-/// `skill_executions` and `execution_results` are clustered by their time-ordered id, so
-/// that an insert is an append and old rows go in one range. Open executions have an index
-/// of their own that is empty when nothing runs.
+/// `skill_executions` shows all executions. Those that have ended, which never change, and
+/// `execution_results` are clustered by their time-ordered id, so that an insert is an append
+/// and old rows go in one range. Those that are open stand in a small table, which is empty
+/// when nothing runs, at random places, so that they come and go in the same few pages.
 const FIRST: &str = "
 CREATE TABLE keys (
     id TEXT NOT NULL PRIMARY KEY,
@@ -69,7 +70,29 @@ CREATE TABLE skills (
     UNIQUE (owner, name, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE skill_executions (
+CREATE TABLE open_executions (
+    place INTEGER NOT NULL PRIMARY KEY,
+    id BLOB NOT NULL,
+    owner TEXT NOT NULL,
+    status TEXT NOT NULL,
+    skill_id BLOB NOT NULL,
+    skill TEXT NOT NULL,
+    function TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    key_id TEXT NOT NULL,
+    door TEXT NOT NULL,
+    session_id TEXT,
+    parent_id BLOB,
+    attempts INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    queue_us INTEGER NOT NULL,
+    args_sha256 BLOB NOT NULL,
+    args_bytes INTEGER NOT NULL,
+    args_copy TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE ended_executions (
     id BLOB NOT NULL PRIMARY KEY,
     owner TEXT NOT NULL,
     status TEXT NOT NULL,
@@ -84,9 +107,12 @@ CREATE TABLE skill_executions (
     attempts INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     started_at INTEGER,
+    queue_us INTEGER NOT NULL,
+    args_sha256 BLOB NOT NULL,
+    args_bytes INTEGER NOT NULL,
+    args_copy TEXT NOT NULL,
     finished_at INTEGER,
     duration_us INTEGER,
-    queue_us INTEGER NOT NULL,
     fuel INTEGER NOT NULL,
     memory_peak_bytes INTEGER NOT NULL,
     egress_bytes INTEGER NOT NULL,
@@ -95,18 +121,22 @@ CREATE TABLE skill_executions (
     error_message TEXT,
     error_detail TEXT,
     denials TEXT,
-    args_sha256 BLOB NOT NULL,
-    args_bytes INTEGER NOT NULL,
-    args_copy TEXT NOT NULL,
     output_sha256 BLOB,
     output_bytes INTEGER,
     output_copy TEXT
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX skill_executions_owner ON skill_executions (owner, id);
-CREATE INDEX skill_executions_open ON skill_executions (id) WHERE status IN ('pending', 'running');
-CREATE INDEX skill_executions_session ON skill_executions (owner, session_id, id) WHERE session_id IS NOT NULL;
-CREATE INDEX skill_executions_parent ON skill_executions (parent_id, id) WHERE parent_id IS NOT NULL;
+CREATE INDEX ended_executions_owner ON ended_executions (owner, id);
+CREATE INDEX ended_executions_session ON ended_executions (owner, session_id, id) WHERE session_id IS NOT NULL;
+CREATE INDEX ended_executions_parent ON ended_executions (parent_id, id) WHERE parent_id IS NOT NULL;
+
+CREATE VIEW skill_executions AS
+SELECT * FROM ended_executions
+UNION ALL
+SELECT id, owner, status, skill_id, skill, function, digest, key_id, door, session_id, parent_id, attempts, created_at,
+    started_at, queue_us, args_sha256, args_bytes, args_copy,
+    NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM open_executions;
 
 CREATE TABLE execution_results (
     execution_id BLOB NOT NULL PRIMARY KEY,

@@ -21,7 +21,7 @@ use crate::files;
 use crate::model::{BoxError, Code, Error};
 use crate::telemetry::Telemetry;
 
-pub use self::executions::{ExecutionFilter, ExecutionPage, FinishedExecution, NewExecution};
+pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedExecution};
 pub use self::keys::StoredKey;
 pub use self::skills::{ComponentRecord, SkillRecord};
 

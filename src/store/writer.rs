@@ -103,7 +103,7 @@ fn write_group(
     jobs: &Receiver<Job>,
     replies: &mut Vec<Reply>,
 ) -> Result<(), Error> {
-    let begun = connection.execute_batch("BEGIN IMMEDIATE").map_err(fault);
+    let begun = run(connection, "BEGIN IMMEDIATE");
     let mut next = Some(first);
     while let Some(job) = next {
         // SQLite may roll a group back by itself (a full disk does that): what is left
@@ -119,7 +119,11 @@ fn write_group(
     if connection.is_autocommit() {
         return Err(rolled_back());
     }
-    connection.execute_batch("COMMIT").map_err(fault)
+    run(connection, "COMMIT")
+}
+
+fn run(connection: &Connection, statement: &str) -> Result<(), Error> {
+    connection.prepare_cached(statement).and_then(|mut statement| statement.execute([])).map(drop).map_err(fault)
 }
 
 fn rolled_back() -> Error {

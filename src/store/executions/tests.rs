@@ -1,5 +1,7 @@
 use super::*;
-use crate::model::{Door, redacted_copy};
+use serde_json::value::RawValue;
+
+use crate::model::{Door, ExpiredResult, SkillId, Streams, Usage, redacted_copy};
 use crate::telemetry::Telemetry;
 
 /// An execution that began at `created_at`.
@@ -29,11 +31,12 @@ async fn begun(store: &Store, created_at: i64) -> Execution {
         finished_at: None,
         duration_us: None,
     };
-    let args = (Digest::of(b"{}"), "{}".to_owned());
-    let new =
-        NewExecution { execution: Arc::new(execution.clone()), args_digest: args.0, args_bytes: 2, args_copy: args.1 };
-    store.open_execution(new).await.unwrap();
+    store.open_execution(Arc::new(execution.clone()), args()).await.unwrap();
     execution
+}
+
+fn args() -> Arc<ArgsRecord> {
+    Arc::new(ArgsRecord { digest: Digest::of(b"{}"), bytes: 2, copy: "{}".to_owned() })
 }
 
 /// An execution that ended at `finished_at`, with an output of `bytes` bytes.
@@ -46,10 +49,8 @@ async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
     let output_digest = Some(Digest::of(text.as_bytes()));
     execution.output = RawValue::from_string(text).ok();
     let id = execution.id;
-    store
-        .close_execution(FinishedExecution { execution: Arc::new(execution), output_digest, output_copy })
-        .await
-        .unwrap();
+    let finished = FinishedExecution { execution: Arc::new(execution), args: args(), output_digest, output_copy };
+    store.close_execution(Arc::new(finished)).await.unwrap();
     id
 }
 
@@ -82,4 +83,54 @@ async fn what_a_clock_that_was_set_back_interrupts_took_no_time() {
     let id = begun(&store, 5_000).await.id;
     assert_eq!(store.interrupt_open_executions(1_000).await.unwrap(), 1);
     assert_eq!(store.execution(id, None).await.unwrap().unwrap().duration_us, Some(0));
+}
+
+#[tokio::test]
+async fn an_execution_is_seen_once_open_and_ended_and_closed_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Telemetry::new()).unwrap();
+    let older = ended(&store, 5, 10).await;
+    let mut execution = begun(&store, 7).await;
+    let listed = async |status| {
+        let filter = ExecutionFilter { owner: Some(OwnerId::admin()), status, limit: 10, ..ExecutionFilter::default() };
+        let page = store.executions(filter).await.unwrap();
+        assert_eq!(page.total, page.executions.len() as u64);
+        page.executions.iter().map(|execution| (execution.id, execution.status)).collect::<Vec<_>>()
+    };
+    let id = execution.id;
+    let before = [(id, Status::Running), (older, Status::Success)];
+    assert_eq!(listed(None).await, before);
+    assert_eq!(listed(Some(Status::Running)).await, before[..1]);
+    assert_eq!(store.execution(id, None).await.unwrap().unwrap().finished_at, None);
+    execution.status = Status::Cancelled;
+    execution.finished_at = Some(9);
+    let finished =
+        FinishedExecution { execution: Arc::new(execution), args: args(), output_digest: None, output_copy: None };
+    let finished = Arc::new(finished);
+    for _ in 0..2 {
+        store.close_execution(Arc::clone(&finished)).await.unwrap();
+        assert_eq!(listed(None).await, [(id, Status::Cancelled), before[1]]);
+        assert_eq!(listed(Some(Status::Running)).await, []);
+    }
+    assert_eq!(store.execution(id, None).await.unwrap().unwrap().finished_at, Some(9));
+    assert_eq!(store.interrupt_open_executions(11).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_page_of_one_owner_is_one_walk_along_an_index() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Telemetry::new()).unwrap();
+    let filter = ExecutionFilter { owner: Some(OwnerId::admin()), limit: 10, ..ExecutionFilter::default() };
+    let (text, values) = page_text(Conditions::of(&filter), &filter);
+    let plan = store.read(move |connection| {
+        let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}"))?;
+        explain.query_map(params_from_iter(values), |row| row.get::<_, String>("detail"))?.collect()
+    });
+    let plan: Vec<String> = plan.await.unwrap();
+    let walks = |table| plan.iter().filter(|step| step.contains(table)).map(String::as_str).collect::<Vec<_>>();
+    assert_eq!(
+        walks("ended_executions"),
+        ["SEARCH ended_executions USING INDEX ended_executions_owner (owner=? AND id<?)"]
+    );
+    assert_eq!(walks("open_executions"), ["SCAN open_executions"]);
 }
