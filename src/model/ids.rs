@@ -149,6 +149,9 @@ macro_rules! uuid_type {
         pub struct $name(Uuid);
 
         impl $name {
+            /// Characters of an id as text.
+            pub const LENGTH: usize = 36;
+
             /// A new id. Later ones sort after earlier ones (UUIDv7, RFC 9562).
             pub fn generate() -> Self {
                 Self(Uuid::now_v7())
@@ -170,7 +173,7 @@ macro_rules! uuid_type {
 
             /// Only the hyphenated lower- or upper-case form is an id.
             fn from_str(text: &str) -> Result<Self, Error> {
-                if text.len() == 36 && let Ok(uuid) = Uuid::try_parse(text) {
+                if text.len() == Self::LENGTH && let Ok(uuid) = Uuid::try_parse(text) {
                     return Ok(Self(uuid));
                 }
                 Err(Error::new(Code::Malformed, format!("{:?} is not an id", quotable(text))))
@@ -206,9 +209,14 @@ impl ExecutionId {
 }
 
 /// SHA-256 of a component's bytes; written `sha256:` and 64 lower-case hex digits (OCI).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Digest([u8; 32]);
+
+/// A digest as text, without a buffer on the heap: every execution is told with one.
+struct DigestText([u8; DIGEST_PREFIX.len() + 64]);
+
+const DIGEST_PREFIX: &str = "sha256:";
 
 impl Digest {
     /// The digest with these bytes.
@@ -238,7 +246,7 @@ impl FromStr for Digest {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut bytes = [0; 32];
-        match text.strip_prefix("sha256:").map(|hex| hex::decode_to_slice(hex, &mut bytes)) {
+        match text.strip_prefix(DIGEST_PREFIX).map(|hex| hex::decode_to_slice(hex, &mut bytes)) {
             Some(Ok(())) => Ok(Self(bytes)),
             _ => Err(Error::new(
                 Code::Malformed,
@@ -256,15 +264,30 @@ impl TryFrom<String> for Digest {
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
+impl DigestText {
+    fn of(digest: &Digest) -> Self {
+        let mut text = [0; _];
+        let (prefix, digits) = text.split_at_mut(DIGEST_PREFIX.len());
+        prefix.copy_from_slice(DIGEST_PREFIX.as_bytes());
+        // Of just this length, so that it cannot fail.
+        let _ = hex::encode_to_slice(digest.0, digits);
+        Self(text)
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(DigestText::of(self).as_str())
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
+        f.write_str(DigestText::of(self).as_str())
     }
 }
 

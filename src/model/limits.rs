@@ -14,6 +14,14 @@ pub enum Fuel {
 }
 
 impl Fuel {
+    /// How much; `None` if it is not counted.
+    pub fn units(self) -> Option<u64> {
+        match self {
+            Self::Metered(units) => Some(units),
+            Self::Unlimited => None,
+        }
+    }
+
     fn min(self, other: Self) -> Self {
         match (self, other) {
             (Self::Metered(a), Self::Metered(b)) => Self::Metered(a.min(b)),
@@ -154,6 +162,25 @@ impl LimitsPatch {
         }
     }
 
+    /// A sentence for each limit that is given and is more than what `granted` allows.
+    pub fn cut_to(&self, granted: &Limits) -> Vec<String> {
+        let numbers = [
+            ("timeoutMs", self.timeout_ms, granted.timeout_ms),
+            ("attemptTimeoutMs", self.attempt_timeout_ms, granted.attempt_timeout_ms),
+            ("memoryMb", self.memory_mb, granted.memory_mb),
+            ("cpuPercent", self.cpu_percent, granted.cpu_percent),
+            ("outputBytes", self.output_bytes, granted.output_bytes),
+            ("argsBytes", self.args_bytes, granted.args_bytes),
+            ("fuel", self.fuel.and_then(Fuel::units), granted.fuel.units().unwrap_or(u64::MAX)),
+        ];
+        let cut = numbers.into_iter().filter_map(|(name, asked, granted)| Some((name, asked?, granted)));
+        cut.filter(|(_, asked, granted)| asked > granted)
+            .map(|(name, asked, granted)| {
+                format!("limits.{name} is {granted}, the most that the registering key may give, and not {asked}")
+            })
+            .collect()
+    }
+
     /// The limits that ask for something whose effect is not there yet.
     pub fn without_effect(&self) -> [Asked; 2] {
         [
@@ -204,6 +231,21 @@ mod tests {
             prop_assert_eq!(both.intersect(a), both);
             prop_assert_eq!(both.intersect(b), both);
         }
+    }
+
+    #[test]
+    fn what_is_cut_is_said() {
+        let granted = Limits { fuel: Fuel::Metered(5), ..Limits::DEFAULT };
+        let patch = LimitsPatch { timeout_ms: Some(30_001), memory_mb: Some(256), ..LimitsPatch::default() };
+        let patch = LimitsPatch { fuel: Some(Fuel::Metered(6)), ..patch };
+        assert_eq!(
+            patch.cut_to(&granted),
+            [
+                "limits.timeoutMs is 30000, the most that the registering key may give, and not 30001",
+                "limits.fuel is 5, the most that the registering key may give, and not 6",
+            ]
+        );
+        assert!(patch.cut_to(&Limits::HOST_MAXIMUM).is_empty());
     }
 
     #[test]

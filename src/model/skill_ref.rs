@@ -39,7 +39,10 @@ impl FromStr for SkillRef {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        if let Ok(id) = text.parse() {
+        // Names are shorter, or longer, or have no hyphens there: no error is made for most of them.
+        if text.len() == SkillId::LENGTH
+            && let Ok(id) = text.parse()
+        {
             return Ok(Self::Id(id));
         }
         let (address, function) = match text.split_once('#') {

@@ -123,6 +123,8 @@ pub(super) struct Checked {
     pub(super) description: String,
     pub(super) schema: Schemas,
     pub(super) limits: Limits,
+    /// What was asked beyond the limits, in sentences.
+    pub(super) cut: Vec<String>,
     pub(super) digest: Digest,
 }
 
@@ -186,7 +188,8 @@ impl Manifest {
         let description = self.description.clone().unwrap_or_default();
         let digest = self.digest((&name, &version), &description, &schema, asked);
         let limits = asked.over(Limits::DEFAULT).intersect(ceiling);
-        Ok(Checked { name, version, description, schema, limits, digest })
+        let cut = asked.cut_to(&limits);
+        Ok(Checked { name, version, description, schema, limits, cut, digest })
     }
 
     fn name(&self) -> Result<SkillName, Error> {

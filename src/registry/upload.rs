@@ -172,7 +172,7 @@ impl Registry {
         manifest.version = manifest.version.or(inspection.version);
         manifest.description = manifest.description.or(inspection.description);
         let ceiling = caller.key.max_limits();
-        let Checked { name, version, description, schema, limits, digest: manifest_digest } =
+        let Checked { name, version, description, schema, limits, cut, digest: manifest_digest } =
             manifest.check(alone, ceiling)?;
         require_visible(caller, &name)?;
         let mut functions = inspection.functions;
@@ -182,6 +182,7 @@ impl Registry {
         }
         let now = self.clock.now_ms();
         let mut warnings = inspection.warnings;
+        warnings.extend(cut);
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
             warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));

@@ -4,12 +4,13 @@ use std::io::Read;
 use std::path::Path;
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::model::StrictJson;
 
 use super::client::Client;
 use super::exit::{Exit, Failure};
+use super::limits::{self, Limit};
 use super::output::Output;
 use super::report::Ran;
 
@@ -32,6 +33,9 @@ pub(super) struct ExecArgs {
     /// Longest time from request to end, in milliseconds
     #[arg(long, value_name = "MS")]
     timeout: Option<u64>,
+    /// A limit to tighten, or to loosen up to the ceilings, such as memoryMb=64; may be given several times
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limits::parse)]
+    limits: Vec<Limit>,
     /// A word of yours that ties runs together
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -58,8 +62,10 @@ fn body(args: &ExecArgs, given: &StrictJson) -> String {
     if let Some(session) = &args.session {
         request["sessionId"] = Value::from(session.as_str());
     }
-    if let Some(timeout_ms) = args.timeout {
-        request["limits"] = json!({ "timeoutMs": timeout_ms });
+    let timeout = args.timeout.map(|ms| ("timeoutMs".to_owned(), Value::from(ms)));
+    let limits: Map<_, _> = timeout.into_iter().chain(args.limits.iter().cloned()).collect();
+    if !limits.is_empty() {
+        request["limits"] = Value::Object(limits);
     }
     let mut text = request.to_string();
     text.pop();
@@ -95,11 +101,17 @@ mod tests {
 
     #[tokio::test]
     async fn arguments_go_out_as_they_were_written() {
-        let args = ExecArgs { reference: "a@^1".into(), args: None, timeout: Some(5), session: Some("s\"".into()) };
+        let args = ExecArgs {
+            reference: "a@^1".into(),
+            args: None,
+            timeout: Some(5),
+            limits: vec![limits::parse("fuel=7").unwrap()],
+            session: Some("s\"".into()),
+        };
         let given = read_args(r#"{"n": 123456789012345678901234567890}"#).await.unwrap();
         assert_eq!(
             body(&args, &given),
-            r#"{"skillId":"a@^1","sessionId":"s\"","limits":{"timeoutMs":5},"args":{"n": 123456789012345678901234567890}}"#
+            r#"{"skillId":"a@^1","sessionId":"s\"","limits":{"timeoutMs":5,"fuel":7},"args":{"n": 123456789012345678901234567890}}"#
         );
     }
 

@@ -8,6 +8,7 @@ use crate::model::{Clock, Scope};
 
 use super::client::Client;
 use super::exit::{Exit, Failure};
+use super::limits::{self, Limit};
 use super::output::Output;
 use super::time::{Direction, point};
 use super::{table, value};
@@ -56,6 +57,9 @@ pub(super) struct CreateArgs {
     /// How far its skills may go in the workspace
     #[arg(long, value_parser = ["none", "read", "write"])]
     workspace: Option<String>,
+    /// The most of a limit that its skills may have, such as timeoutMs=5000; may be given several times
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limits::parse)]
+    limits: Vec<Limit>,
     /// Open container skills to it
     #[arg(long)]
     containers: bool,
@@ -133,11 +137,13 @@ fn create_body(args: &CreateArgs, now_ms: i64) -> Result<Value, Failure> {
     let expires = args.expires.as_deref().map(|text| point(text, Direction::Ahead, now_ms)).transpose()?;
     put("expiresAt", expires.map(Value::from));
     put("skills", some_list(&args.skills));
+    let limits: Map<_, _> = args.limits.iter().cloned().collect();
     let mut ceilings = Map::new();
     let given = [
         ("network", some_list(&args.network)),
         ("secrets", some_list(&args.secrets)),
         ("workspace", args.workspace.as_deref().map(Value::from)),
+        ("limits", Some(Value::Object(limits)).filter(|limits| *limits != json!({}))),
         ("containers", args.containers.then_some(Value::Bool(true))),
         ("codeMode", args.code_mode.then_some(Value::Bool(true))),
     ];

@@ -17,6 +17,7 @@ mod flags;
 mod folder;
 mod json_text;
 mod keys;
+mod limits;
 mod list;
 mod local;
 mod logging;

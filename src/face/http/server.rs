@@ -223,6 +223,7 @@ impl Talk {
         let stream = TokioIo::new(Opening::new(stream, pace.head));
         let connection = builder.serve_connection(stream, service).into_owned();
         tokio::select! {
+            biased;
             ended = watcher.watch(connection) => if let Err(error) = ended {
                 tracing::debug!("A connection ended: {error}");
             },

@@ -242,7 +242,11 @@ pub(crate) fn execution(execution: &Execution) -> String {
         output_copy: expired.and_then(|expired| expired.output_copy.as_deref()),
         output_bytes: expired.and_then(|expired| expired.output_bytes),
     };
-    serde_json::to_string(&body).unwrap_or_default()
+    // What stands around the output and the streams has about a thousand bytes.
+    let output = body.output.map_or(0, |output| output.get().len());
+    let mut text = Vec::with_capacity(1024 + output + streams.stdout.len() + streams.stderr.len());
+    let written = serde_json::to_writer(&mut text, &body);
+    written.ok().and_then(|()| String::from_utf8(text).ok()).unwrap_or_default()
 }
 
 /// A key.
