@@ -64,20 +64,16 @@ impl Guests {
         };
         let ticking = self.ticker.hold();
         let lumps = Arc::clone(&loaded.lumps);
-        let attempt = self.attempt(loaded, call)?;
+        let (engine, share) = (self.engine.clone(), self.budget.share(&call.context.owner));
+        // The store is made and freed on one thread: memory that wanders between threads is dear.
         let work = async move {
             // Given back when the instance is gone, also when this task is ended from outside.
             let _taken = taken;
-            attempt.run().await
+            Ok(Attempt::new(&engine, loaded, call, share)?.run().await)
         };
         let reply = self.threads.run(Box::pin(work), lumps).await;
         drop(ticking);
         reply
-    }
-
-    fn attempt(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<Attempt, Error> {
-        let share = self.budget.share(&call.context.owner);
-        Attempt::new(&self.engine, loaded, call, share)
     }
 
     /// Median time in microseconds of `rounds` fresh instances, each with one call or none.

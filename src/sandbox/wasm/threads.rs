@@ -21,7 +21,7 @@ const LUMP: Duration = Duration::from_millis(20);
 const MEMORY: Duration = Duration::from_secs(30);
 
 /// One guest's run.
-pub(super) type Work = Pin<Box<dyn Future<Output = SandboxReply> + Send>>;
+pub(super) type Work = Pin<Box<dyn Future<Output = Result<SandboxReply, Error>> + Send>>;
 
 /// Two sets of threads, one for each processor in each: those who come in lumps have one of
 /// their own, or everybody else would wait behind them. The kernel is fair between threads.
@@ -60,7 +60,7 @@ impl Threads {
         } else {
             even.spawn(Moving { work: Some(work), moved: None, to: lumpy.handle().clone(), lumps })
         };
-        AbortOnDropHandle::new(task).await.map_err(Error::internal)
+        AbortOnDropHandle::new(task).await.map_err(Error::internal)?
     }
 
     /// Where guests run that have done nothing wrong.
@@ -85,15 +85,15 @@ fn runtime(name: &str) -> Result<Runtime, Error> {
 /// A guest that goes on among its like once it has held a thread for too long.
 struct Moving {
     work: Option<Work>,
-    moved: Option<AbortOnDropHandle<SandboxReply>>,
+    moved: Option<AbortOnDropHandle<Result<SandboxReply, Error>>>,
     to: Handle,
     lumps: Arc<Lumps>,
 }
 
 impl Future for Moving {
-    type Output = SandboxReply;
+    type Output = Result<SandboxReply, Error>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<SandboxReply> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(work) = &mut self.work {
             let begun = Instant::now();
             let polled = work.as_mut().poll(cx);
@@ -120,9 +120,9 @@ mod tests {
     use super::*;
     use crate::model::RunError;
 
-    async fn thread() -> SandboxReply {
+    async fn thread() -> Result<SandboxReply, Error> {
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        SandboxReply::without_run(RunError::new(Code::Internal, name))
+        Ok(SandboxReply::without_run(RunError::new(Code::Internal, name)))
     }
 
     #[tokio::test(flavor = "multi_thread")]
