@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::{Code, Error, quotable};
+use super::{Code, Error, quotable, steers};
 
 /// Gives a validated text type its `Display`, `FromStr` and serde forms.
 macro_rules! text_type {
@@ -108,14 +108,14 @@ impl OwnerId {
     }
 }
 
-/// A label on a skill: 1 to 64 characters, no control characters.
+/// A label on a skill: 1 to 64 characters, none that steers how text is shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Tag(Arc<str>);
 
 text_type!(Tag, "tag", |text| {
-    if text.is_empty() || text.chars().count() > 64 || text.chars().any(char::is_control) {
-        Err("must have 1 to 64 characters and no control characters".into())
+    if text.is_empty() || text.chars().count() > 64 || text.chars().any(steers) {
+        Err("must have 1 to 64 characters, none of them for control or direction".into())
     } else {
         Ok(())
     }

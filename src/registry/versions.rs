@@ -17,6 +17,26 @@ impl Registry {
         self.resolve(caller, reference)
     }
 
+    /// The skill that `reference` means for this caller, and the file with its component, open.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::get`]; `internal` if the file cannot be read.
+    pub async fn component(
+        &self,
+        caller: &Caller,
+        reference: &SkillRef,
+    ) -> Result<(Arc<RegisteredSkill>, tokio::fs::File), Error> {
+        let found = self.get(caller, reference)?;
+        let file = tokio::fs::File::open(self.blob(found.skill.handler.digest())).await;
+        match file {
+            Ok(file) => Ok((found, file)),
+            // Deleted since we looked; else it is a fault of ours.
+            Err(_) if self.get(caller, reference).is_err() => Err(Error::not_found("skill")),
+            Err(error) => Err(Error::internal(error)),
+        }
+    }
+
     /// Every version of a skill that this caller may name, highest first, own ones hiding
     /// global ones. None is not an error.
     ///

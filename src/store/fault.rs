@@ -13,6 +13,9 @@ pub(super) fn fault(error: rusqlite::Error) -> Error {
         Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => {
             (Code::Unavailable, "the disk of the data directory does not answer")
         }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            (Code::Unavailable, "another program holds the database of the data directory")
+        }
         _ => return Error::internal(error),
     };
     Error { source: Some(error.into()), ..Error::new(code, detail).retry_after(5) }

@@ -45,6 +45,7 @@ mod slow_clients;
 mod hostile_http;
 
 /// More connections than there is room for.
+mod component;
 mod connections;
 
 /// Seeds and sizes of randomised tests.

@@ -2,6 +2,7 @@
 
 mod auth;
 mod bodies;
+mod component;
 mod connections;
 mod drain;
 mod executions;
@@ -106,6 +107,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::list, executions::create))
         .routes(routes!(executions::show))
         .routes(routes!(skills::show, skills::change, skills::delete))
+        .routes(routes!(component::download))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))
