@@ -91,12 +91,22 @@ async fn skills(host: &Host, known: &Known) -> Result<(), String> {
     all(names).await
 }
 
+/// Every page of the list.
+async fn all_skills(host: &Host) -> Vec<Value> {
+    let (mut skills, mut next) = (Vec::new(), String::new());
+    loop {
+        let page = host.get(&format!("/api/skills?limit=500{next}")).await.body;
+        skills.extend(page["skills"].as_array().unwrap().iter().cloned());
+        let Some(cursor) = page["nextCursor"].as_str() else { return skills };
+        next = format!("&cursor={cursor}");
+    }
+}
+
 /// No file is there that belongs to nothing.
 pub(crate) async fn strays(host: &Host) -> Result<(), String> {
     let began = Instant::now();
     let skills = loop {
-        let list = host.get("/api/skills?limit=500").await;
-        let skills = list.body["skills"].as_array().unwrap().clone();
+        let skills = all_skills(host).await;
         if skills.iter().all(|skill| skill["state"] != "compiling") {
             break skills;
         }
