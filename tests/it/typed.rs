@@ -223,7 +223,7 @@ async fn functions_are_known_again_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_megabyte_of_values_is_converted_within_the_time_of_a_call() {
+async fn a_megabyte_of_values_goes_in_and_comes_out_as_it_was() {
     let host = Host::start().with("typed").await;
     let values: Vec<f64> = (0..80_000_u32).map(|at| f64::from(at) + 0.123_456).collect();
     let args = json!({ "values": values });
@@ -231,5 +231,4 @@ async fn a_megabyte_of_values_is_converted_within_the_time_of_a_call() {
     let limits = json!({ "outputBytes": 2 << 20, "argsBytes": 2 << 20 });
     let ran = host.run("typed#series", args, limits).await.body;
     assert_eq!(ran["output"], json!(values), "{}", ran["error"]);
-    println!("a call with 1 MB each way took {} ms", ran["durationMs"]);
 }

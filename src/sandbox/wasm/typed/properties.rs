@@ -143,6 +143,16 @@ fn write(ty: &WitType, val: &Val) -> Value {
 
 proptest! {
     #[test]
+    fn a_float_is_exact_to_the_last_bit(double in proptest::num::f64::ANY, single in proptest::num::f32::ANY) {
+        for (ty, val) in [(WitType::F64, Val::Float64(double)), (WitType::F32, Val::Float32(single))] {
+            let text = lift::payload(Some(&val), Some(&ty), 100).unwrap();
+            let params = [Field { name: "value".into(), ty }];
+            let back = lower::arguments(&format!("{{\"value\":{text}}}"), &params, &Limits::DEFAULT).unwrap();
+            prop_assert_eq!(&back[0], &val, "{}", text);
+        }
+    }
+
+    #[test]
     fn a_value_comes_back_as_it_was_and_matches_its_schema(
         (ty, value) in wit_type().prop_flat_map(|ty| { let values = value(&ty); (Just(ty), values) })
     ) {
@@ -189,6 +199,30 @@ fn an_error_leads_to_the_place_and_does_not_quote_the_value() {
         assert_eq!(detail["errors"][0]["pointer"], pointer, "{value}");
         assert!(!format!("{} {detail}", error.message).contains("secret"), "{} {detail}", error.message);
     }
+}
+
+#[test]
+fn a_megabyte_is_converted_both_ways_in_little_time() {
+    let point = [("x", WitType::F64), ("label", WitType::String), ("n", WitType::U64)];
+    let point = point.map(|(name, ty)| Field { name: name.into(), ty });
+    let params =
+        [Field { name: "values".into(), ty: WitType::List(Box::new(WitType::Record(point.into_iter().collect()))) }];
+    let values = (0..24_000_u32).map(|at| json!({ "x": f64::from(at) / 7.0, "label": "abc", "n": at }));
+    let text = json!({ "values": values.collect::<Vec<_>>() }).to_string();
+    assert!(text.len() > 1 << 20, "{}", text.len());
+    let once = || {
+        let begun = std::time::Instant::now();
+        let vals = lower::arguments(&text, &params, &Limits::DEFAULT).unwrap();
+        let read = begun.elapsed();
+        let back = lift::payload(Some(&vals[0]), Some(&params[0].ty), 2 << 20).unwrap();
+        assert!(text.contains(&back));
+        (begun.elapsed(), read)
+    };
+    let (both, read) = (0..5).map(|_| once()).min().unwrap();
+    println!("{} bytes: {read:?} to values, {:?} back", text.len(), both - read);
+    // SPEC's bound is for a release build on an idle machine.
+    let most = if cfg!(debug_assertions) { 1000 } else { 30 };
+    assert!(both < std::time::Duration::from_millis(most), "{both:?}");
 }
 
 #[test]

@@ -6,6 +6,9 @@ use wasmparser::types::TypesRef;
 /// The parameters of the function `init` that componentize-qjs adds to what it makes.
 const QJS_INIT: [&str; 4] = ["shim", "script", "entry-path", "disable-gc"];
 
+/// Longest name of a function, in bytes. Longer ones are no names but a way to fill lists.
+const MAX_NAME: usize = 256;
+
 /// An exported function.
 pub(super) struct Exported {
     /// The exported interface it is in, by its whole name.
@@ -20,7 +23,7 @@ pub(super) fn find(types: TypesRef<'_>, names: &[String]) -> Vec<Exported> {
     let mut found = Vec::new();
     for name in names {
         match types.component_item_for_export(name).map(|item| item.ty) {
-            Some(ComponentEntityType::Func(id)) if !is_qjs_init(types, name, id) => {
+            Some(ComponentEntityType::Func(id)) if name.len() <= MAX_NAME && !is_qjs_init(types, name, id) => {
                 found.push(Exported { instance: None, name: name.clone(), id });
             }
             Some(ComponentEntityType::Instance(id)) if !name.starts_with("wasi:") && !is_python(types, name, id) => {
@@ -42,7 +45,7 @@ fn functions<'a>(
     id: ComponentInstanceTypeId,
 ) -> impl Iterator<Item = (&'a str, ComponentFuncTypeId)> {
     types[id].exports.iter().filter_map(|(name, item)| match item.ty {
-        ComponentEntityType::Func(id) => Some((name.as_str(), id)),
+        ComponentEntityType::Func(id) if name.len() <= MAX_NAME => Some((name.as_str(), id)),
         _ => None,
     })
 }

@@ -15,7 +15,7 @@ mod tests;
 
 use wasmparser::types::TypesRef;
 
-use crate::model::{Function, Schemas};
+use crate::model::{Function, Schemas, plain};
 use crate::sandbox::shape::TypedExport;
 
 use self::exports::Exported;
@@ -28,6 +28,9 @@ pub(in crate::sandbox::wasm) use self::schema::of as schema_of;
 const MAX_FUNCTIONS: usize = 256;
 /// Most bytes that the schemas of one component may have, as compact JSON text.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
+
+/// Longest description of a function, in bytes.
+const MAX_DESCRIPTION: usize = 512;
 
 /// The functions of a component.
 #[derive(Default)]
@@ -93,7 +96,7 @@ impl Exported {
         let of = self.instance.as_ref().map(|instance| format!(" of `{instance}`")).unwrap_or_default();
         let function = Function {
             name: name.clone(),
-            description: format!("`{}`{of}", self.name),
+            description: plain(&format!("`{}`{of}", self.name), MAX_DESCRIPTION),
             schema: Schemas::default(),
             callable: true,
             reason: None,

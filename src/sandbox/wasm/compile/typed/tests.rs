@@ -25,7 +25,7 @@ fn component(types_and_exports: &str) -> Result<Inspection, String> {
 fn takes_list(ty: &str) -> String {
     format!(
         r#"(func $takes (param "values" (list {ty}))
-             (canon lift (core func $i "pair") (memory $i "memory") (realloc (core func $i "realloc"))))
+             (canon lift (core func $i "pair") (memory (core memory $i "memory")) (realloc (core func $i "realloc"))))
            (export "takes" (func $takes))"#
     )
 }
