@@ -60,8 +60,6 @@ pub struct Executor {
     telemetry: Arc<Telemetry>,
     audit: Audit,
     admission: Arc<Admission>,
-    /// The one function of a skill so far.
-    run: Arc<str>,
     /// All runs whose records are open.
     runs: TaskTracker,
     /// Ends them.
@@ -73,6 +71,8 @@ struct Admitted {
     caller: Caller,
     request: ExecutionRequest,
     skill: Arc<RegisteredSkill>,
+    /// Which of its functions.
+    function: usize,
     limits: Limits,
     started: Instant,
     queue_ms: f64,
@@ -85,8 +85,7 @@ impl Executor {
         let ExecutorParts { store, registry, sandbox, clock, telemetry, audit } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
-        let run = "run".into();
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, run, runs, stopping })
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, runs, stopping })
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
@@ -128,6 +127,7 @@ impl Executor {
             return Err(Error::at(Code::Malformed, "/sessionId", detail));
         }
         let skill = self.registry.resolve(&caller, &request.skill)?;
+        let function = skill.function(request.skill.function())?;
         if request.digest.is_some_and(|digest| digest != skill.skill.handler.digest()) {
             let detail = format!("{} has the digest {}", skill.skill.address(), skill.skill.handler.digest());
             return Err(Error::at(Code::DigestMismatch, "/digest", detail));
@@ -140,8 +140,8 @@ impl Executor {
         // Whole microseconds, as the store keeps them: the reply and the record say the same.
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
         let queue_ms = f64::from(queue_us) / 1000.0;
-        check_args(&request, &skill, &limits)?;
-        Ok(Admitted { caller, request, skill, limits, started, queue_ms, _place: place })
+        check_args(&request, (&skill, function), &limits)?;
+        Ok(Admitted { caller, request, skill, function, limits, started, queue_ms, _place: place })
     }
 
     async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {
@@ -170,7 +170,7 @@ impl Executor {
             owner: key.owner.clone(),
             skill: skill.id,
             skill_address: Arc::clone(&admitted.skill.address),
-            function: Arc::clone(&self.run),
+            function: admitted.skill.function_name(admitted.function),
             digest: skill.handler.digest(),
             status: Status::Running,
             output: None,
@@ -236,7 +236,7 @@ impl Executor {
     /// Puts the reply into the execution, after the output has been checked.
     fn finish(&self, execution: &mut Execution, admitted: &Admitted, reply: SandboxReply) {
         let outcome = reply.outcome.and_then(|output| {
-            check_output(&admitted.skill, output.get())?;
+            check_output((&admitted.skill, admitted.function), output.get())?;
             Ok(output)
         });
         match outcome {
@@ -267,22 +267,26 @@ fn limits_for(caller: &Caller, request: &ExecutionRequest, skill: &Skill) -> Res
     Ok(asked.intersect(skill.frozen_limits).intersect(caller.key.max_limits()))
 }
 
-fn check_args(request: &ExecutionRequest, skill: &RegisteredSkill, limits: &Limits) -> Result<(), Error> {
+fn check_args(
+    request: &ExecutionRequest,
+    (skill, function): (&RegisteredSkill, usize),
+    limits: &Limits,
+) -> Result<(), Error> {
     let bytes = request.args.text().len() as u64;
     if bytes > limits.args_bytes {
         let detail = format!("the arguments have {bytes} bytes; limits.argsBytes is {}", limits.args_bytes);
         return Err(Error::new(Code::TooLarge, detail));
     }
-    let Some(checker) = skill.input()? else { return Ok(()) };
+    let Some(checker) = skill.input(function)? else { return Ok(()) };
     checker.check(&request.args.to_value()).map_err(|fields| {
         let detail = format!("the arguments do not match the input schema of {}", skill.skill.address());
         Error::fields(Code::InvalidArgs, detail, fields)
     })
 }
 
-fn check_output(skill: &RegisteredSkill, text: &str) -> Result<(), RunError> {
+fn check_output((skill, function): (&RegisteredSkill, usize), text: &str) -> Result<(), RunError> {
     let internal = |error: Error| RunError::new(Code::Internal, error.detail);
-    let Some(checker) = skill.output().map_err(internal)? else { return Ok(()) };
+    let Some(checker) = skill.output(function).map_err(internal)? else { return Ok(()) };
     let invalid = |message: String| RunError::new(Code::InvalidOutput, message);
     // Strictly: a caller who reads another one of two equal keys would see what was not checked.
     let value = strict_value(text).map_err(|error| invalid(format!("the output is {}", error.detail)))?;

@@ -24,6 +24,8 @@ pub enum VersionSelector {
 pub enum SkillRef {
     /// By id.
     Id(SkillId),
+    /// A function of the skill with this id.
+    FunctionOf(SkillId, String),
     /// By name.
     Name {
         /// The skill's name.
@@ -35,20 +37,31 @@ pub enum SkillRef {
     },
 }
 
+impl SkillRef {
+    /// The function that is named.
+    pub fn function(&self) -> Option<&str> {
+        match self {
+            Self::Id(_) => None,
+            Self::FunctionOf(_, function) => Some(function),
+            Self::Name { function, .. } => function.as_deref(),
+        }
+    }
+}
+
 impl FromStr for SkillRef {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        // Names are shorter, or longer, or have no hyphens there: no error is made for most of them.
-        if text.len() == SkillId::LENGTH
-            && let Ok(id) = text.parse()
-        {
-            return Ok(Self::Id(id));
-        }
         let (address, function) = match text.split_once('#') {
             Some((address, function)) => (address, Some(function.to_owned())),
             None => (text, None),
         };
+        // Names are shorter, or longer, or have no hyphens there: no error is made for most of them.
+        if address.len() == SkillId::LENGTH
+            && let Ok(id) = address.parse()
+        {
+            return Ok(function.map_or(Self::Id(id), |function| Self::FunctionOf(id, function)));
+        }
         let (name, version) = match address.split_once('@') {
             Some((name, version)) => (name, version.parse()?),
             None => (address, VersionSelector::Latest),
@@ -123,6 +136,17 @@ mod tests {
         for bad in ["../etc", "A", "a b", "", "@1"] {
             assert_eq!(bad.parse::<SkillRef>().unwrap_err().code, Code::NotFound, "{bad}");
         }
+    }
+
+    #[test]
+    fn a_function_may_be_named_behind_a_name_a_version_and_an_id() {
+        let id = SkillId::generate();
+        for address in ["a".to_owned(), "a@^1".to_owned(), id.to_string()] {
+            let named: SkillRef = format!("{address}#b-c").parse().unwrap();
+            assert_eq!(named.function(), Some("b-c"), "{address}");
+            assert_eq!(address.parse::<SkillRef>().unwrap().function(), None);
+        }
+        assert_eq!(format!("{id}#f").parse::<SkillRef>().unwrap(), SkillRef::FunctionOf(id, "f".into()));
     }
 
     proptest::proptest! {

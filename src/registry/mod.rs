@@ -1,5 +1,6 @@
 //! Which skills there are: their manifests, their versions, and how a name becomes one of them.
 
+mod functions;
 mod index;
 mod listing;
 mod manifest;
@@ -16,7 +17,7 @@ mod properties;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::RwLock;
@@ -44,42 +45,20 @@ pub struct RegisteredSkill {
     pub skill: Skill,
     /// The skill as `name@version`.
     pub address: Arc<str>,
-    input: OnceLock<Result<Checker, String>>,
-    output: OnceLock<Result<Checker, String>>,
+    checked: Vec<functions::Checked>,
 }
 
 impl RegisteredSkill {
     fn new(skill: Skill) -> Arc<Self> {
         let address = skill.address().into();
-        Arc::new(Self { skill, address, input: OnceLock::new(), output: OnceLock::new() })
+        let checked = functions::Checked::all(&skill);
+        Arc::new(Self { skill, address, checked })
     }
 
-    /// What checks arguments, if the skill has an input schema.
-    ///
-    /// # Errors
-    ///
-    /// `internal` if the schema, which was checked at registration, no longer compiles.
-    pub fn input(&self) -> Result<Option<&Checker>, Error> {
-        compiled(self.skill.schema.input.as_ref(), &self.input)
+    /// Whether it has a function of this name, be it one that can be called or not.
+    fn has(&self, function: &str) -> bool {
+        self.skill.functions.iter().any(|known| known.name == function)
     }
-
-    /// What checks outputs, if the skill has an output schema.
-    ///
-    /// # Errors
-    ///
-    /// As [`RegisteredSkill::input`].
-    pub fn output(&self) -> Result<Option<&Checker>, Error> {
-        compiled(self.skill.schema.output.as_ref(), &self.output)
-    }
-}
-
-fn compiled<'a>(
-    schema: Option<&serde_json::Value>,
-    cell: &'a OnceLock<Result<Checker, String>>,
-) -> Result<Option<&'a Checker>, Error> {
-    let Some(schema) = schema else { return Ok(None) };
-    let compiled = cell.get_or_init(|| Checker::compile(schema).map_err(|error| error.detail));
-    compiled.as_ref().map(Some).map_err(|error| Error::internal(error.clone()))
 }
 
 /// The skills of this host, all in memory; the store has the same.
@@ -142,18 +121,20 @@ impl Registry {
     pub fn resolve(&self, caller: &Caller, reference: &SkillRef) -> Result<Arc<RegisteredSkill>, Error> {
         let key = &caller.key;
         let found = match reference {
-            SkillRef::Id(id) => {
+            SkillRef::Id(id) | SkillRef::FunctionOf(id, _) => {
                 let skill = self.skills.read().by_id.get(id).cloned();
                 skill.filter(|skill| may_read(key, &skill.skill.owner))
             }
-            SkillRef::Name { name, version, function } => {
-                let known = function.as_deref().is_none_or(|function| function == "run");
+            SkillRef::Name { name, version, .. } => {
                 let system = OwnerId::system();
-                let owners = [&key.owner, &system];
-                known.then(|| owners.iter().find_map(|owner| self.pick(owner, name, version))).flatten()
+                [&key.owner, &system].iter().find_map(|owner| self.pick(owner, name, version))
             }
         };
-        found.filter(|skill| key.may_see(&skill.skill.name)).ok_or_else(|| Error::not_found("skill"))
+        let found = found.filter(|skill| key.may_see(&skill.skill.name)).ok_or_else(|| Error::not_found("skill"))?;
+        match reference.function() {
+            Some(function) if !found.has(function) => Err(Error::not_found("function")),
+            _ => Ok(found),
+        }
     }
 
     fn pick(&self, owner: &OwnerId, name: &SkillName, version: &VersionSelector) -> Option<Arc<RegisteredSkill>> {

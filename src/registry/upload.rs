@@ -13,7 +13,7 @@ use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, may_read};
+use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -175,11 +175,7 @@ impl Registry {
         let Checked { name, version, description, schema, limits, cut, digest: manifest_digest } =
             manifest.check(alone, ceiling)?;
         require_visible(caller, &name)?;
-        let mut functions = inspection.functions;
-        for function in &mut functions {
-            function.schema = schema.clone();
-            function.description.clone_from(&description);
-        }
+        let (functions, schema) = functions::described(inspection.functions, schema, &description)?;
         let now = self.clock.now_ms();
         let mut warnings = inspection.warnings;
         warnings.extend(cut);

@@ -3,6 +3,7 @@
 //! A [`SandboxProvider`] makes a component ready and runs it under limits. Registry and
 //! executor see only this door; which engine stands behind it is its own affair.
 
+pub(crate) mod shape;
 mod wasm;
 
 use std::collections::HashSet;
@@ -56,6 +57,9 @@ pub struct Inspection {
     pub minimum_memory_bytes: u64,
     /// What its author should know.
     pub warnings: Vec<String>,
+    /// How it is called. What was noted before there was a choice is a skill's.
+    #[serde(default)]
+    pub(crate) shape: self::shape::Shape,
 }
 
 /// Work on making something ready. Dropping the receivers does not stop it.

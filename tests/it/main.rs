@@ -66,6 +66,9 @@ mod kills;
 /// What a guest's answer must be like.
 mod outputs;
 
+/// Components whose functions have types of their own.
+mod typed;
+
 /// Requests put together at random.
 mod garbage;
 

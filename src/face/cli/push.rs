@@ -174,8 +174,7 @@ fn told(verb: &str, size: u64, skill: &Value) -> String {
     ];
     lines
         .extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));
-    let input = skill.get("schema").and_then(|schema| schema.get("input"));
-    lines.push(format!("run it: {}", sample::exec_command(&address, input)));
+    lines.push(format!("run it: {}", sample::run_command(skill)));
     lines.join("\n")
 }
 

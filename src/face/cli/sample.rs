@@ -3,12 +3,26 @@
 use serde_json::{Map, Value, json};
 
 use super::table::shell_word;
+use super::value;
 
 /// Deepest level that is filled in.
 const MAX_DEPTH: u32 = 4;
 
-/// The command that runs a skill, with example arguments where it takes some.
-pub(super) fn exec_command(reference: &str, input: Option<&Value>) -> String {
+/// The command that runs a skill, or the first of its functions where it has several.
+pub(super) fn run_command(skill: &Value) -> String {
+    let address = value::address(skill);
+    let callable = |function: &&Value| function.get("callable") != Some(&Value::Bool(false));
+    let functions: Vec<&Value> = value::list(skill, "functions").iter().filter(callable).collect();
+    let input = |of: &Value| of.get("schema")?.get("input").filter(|input| !input.is_null()).cloned();
+    let first = functions.first().and_then(|function| input(function));
+    match functions[..] {
+        [function, _, ..] => exec_command(&format!("{address}#{}", value::text(function, "name")), first.as_ref()),
+        _ => exec_command(&address, input(skill).or(first).as_ref()),
+    }
+}
+
+/// The command that runs what `reference` names, with example arguments where it takes some.
+fn exec_command(reference: &str, input: Option<&Value>) -> String {
     let args = input.map(|schema| sample(schema, 0)).filter(|args| *args != json!({}) && !args.is_null());
     let args = args.map(|args| format!(" --args {}", shell_word(&args.to_string()))).unwrap_or_default();
     format!("skillvisor exec {}{args}", shell_word(reference))
@@ -28,8 +42,15 @@ fn sample(schema: &Value, depth: u32) -> Value {
     let kind = schema.get("type").and_then(|kind| kind.as_str().or_else(|| kind.get(0)?.as_str()));
     match kind {
         Some("string") => Value::from("text"),
-        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| Value::from(1)),
+        Some("integer" | "number") => {
+            let least = schema.get("minimum").filter(|least| least.as_f64().is_some_and(|least| least > 1.0));
+            least.cloned().unwrap_or_else(|| Value::from(1))
+        }
         Some("boolean") => Value::from(true),
+        Some("array") if schema.get("prefixItems").is_some() && depth < MAX_DEPTH => {
+            let items = schema.get("prefixItems").and_then(Value::as_array);
+            items.into_iter().flatten().map(|item| sample(item, depth + 1)).collect()
+        }
         Some("array") => {
             let wanted = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0).min(3);
             let item = schema.get("items").map_or(Value::Null, |items| sample(items, depth + 1));
@@ -77,6 +98,19 @@ mod tests {
         assert_eq!(exec_command("a", None), "skillvisor exec a");
         assert_eq!(exec_command("a", Some(&json!({ "type": "object" }))), "skillvisor exec a");
         assert_eq!(exec_command("a", Some(&json!(true))), "skillvisor exec a");
+    }
+
+    #[test]
+    fn of_several_functions_the_first_that_can_be_called_is_named() {
+        let pair = json!({ "type": "array", "prefixItems": [{ "type": "string" }, { "type": "boolean" }] });
+        let number = json!({ "type": "integer", "minimum": -128, "maximum": 127 });
+        let input = json!({ "type": "object", "properties": { "a": pair, "b": number }, "required": ["a", "b"] });
+        let function = json!({ "name": "go", "callable": true, "schema": { "input": input } });
+        let hidden = json!({ "name": "new", "callable": false, "schema": {} });
+        let mut skill = json!({ "name": "a", "version": "1.0.0", "schema": {}, "functions": [hidden, function] });
+        assert_eq!(run_command(&skill), r#"skillvisor exec a@1.0.0 --args '{"a":["text",true],"b":1}'"#);
+        skill["functions"][0]["callable"] = json!(true);
+        assert_eq!(run_command(&skill), "skillvisor exec 'a@1.0.0#new'");
     }
 
     #[test]

@@ -52,10 +52,7 @@ fn page(skill: &Value) -> String {
     parts.extend(value::list(skill, "functions").iter().map(function));
     parts
         .extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));
-    let input = skill.get("schema").and_then(|schema| schema.get("input"));
-    let single = value::list(skill, "functions").first().and_then(|function| function.get("schema")?.get("input"));
-    let command = sample::exec_command(&value::address(skill), input.filter(|input| !input.is_null()).or(single));
-    parts.push(format!("run it: {command}"));
+    parts.push(format!("run it: {}", sample::run_command(skill)));
     parts.join("\n\n")
 }
 

@@ -36,7 +36,7 @@ const MAX_PAGE: u32 = 500;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = ExecutionRequest)]
 pub(super) struct RunBody {
-    /// The skill: its id, `name`, or `name@version-or-range`.
+    /// The skill: its id, `name`, or `name@version-or-range`, with `#function` behind it where it has several.
     #[serde(alias = "skillName", alias = "skill")]
     skill_id: String,
     /// What goes in; an empty object if nothing is said.

@@ -14,19 +14,29 @@ use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
 use crate::files;
 use crate::model::{Code, Digest, Error};
 use crate::sandbox::Inspection;
+use crate::sandbox::shape::Shape;
 
 use super::compile::{RUN, reason};
 use super::state::State;
 use super::threads::Lumps;
+use super::typed::{self, TypedFunction};
 
 /// A component that can be instantiated at once.
 pub(super) struct Loaded {
     pub(super) instance: InstancePre<State>,
-    pub(super) run: ComponentExportIndex,
+    pub(super) entry: Entry,
     /// Linear memories of one instance.
     pub(super) memories: u32,
     /// Whether its runs hold threads for long.
     pub(super) lumps: Arc<Lumps>,
+}
+
+/// Where a component is entered.
+pub(super) enum Entry {
+    /// At its `run`, JSON text in and out.
+    Run(ComponentExportIndex),
+    /// At the function of this name.
+    Typed(HashMap<String, TypedFunction>),
 }
 
 /// The compiled components of one engine configuration.
@@ -83,6 +93,10 @@ impl Components {
         if !self.has_code(digest) {
             return None;
         }
+        self.notes(digest)
+    }
+
+    fn notes(&self, digest: Digest) -> Option<Inspection> {
         let notes = std::fs::read(self.file(digest, "json")).ok()?;
         serde_json::from_slice(&notes).ok()
     }
@@ -146,10 +160,19 @@ impl Components {
         };
         let component = component.map_err(unfit)?;
         let instance = self.linker.instantiate_pre(&component).map_err(unfit)?;
-        let run = component.get_export_index(None, RUN);
-        let run = run.ok_or_else(|| Error::new(Code::InvalidComponent, "it exports no `run`"))?;
+        let entry = self.entry(digest, &component)?;
         let memories = component.resources_required().map_or(0, |needs| needs.num_memories);
-        Ok(Loaded { instance, run, memories, lumps: Arc::default() })
+        Ok(Loaded { instance, entry, memories, lumps: Arc::default() })
+    }
+
+    fn entry(&self, digest: Digest, component: &Component) -> Result<Entry, Error> {
+        let missing = |name: String| Error::new(Code::InvalidComponent, format!("it exports no `{name}`"));
+        match self.notes(digest).unwrap_or_default().shape {
+            Shape::Skill => {
+                component.get_export_index(None, RUN).map(Entry::Run).ok_or_else(|| missing(RUN.to_owned()))
+            }
+            Shape::Typed(exports) => typed::functions(component, exports).map(Entry::Typed).map_err(missing),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod run;
 mod state;
 mod threads;
 mod ticker;
+mod typed;
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -6,19 +6,20 @@ use std::time::Instant;
 use serde_json::json;
 use serde_json::value::RawValue;
 use wasmtime::component::{ComponentType, Lift};
-use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
+use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, format_err};
 use wasmtime_wasi::I32Exit;
 
 use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
 use crate::sandbox::{Ends, SandboxCall, SandboxReply};
 
 use super::budget::{Budget, Share};
-use super::components::Loaded;
+use super::components::{Entry, Loaded};
 use super::output::CappedOutput;
 use super::room::{self, Room};
 use super::state::{MAX_RESOURCES, State};
 use super::threads::Threads;
 use super::ticker::Ticker;
+use super::typed;
 
 /// What a guest may hand over in one call besides its output, in bytes.
 const HOST_CALL_BYTES: usize = 64 << 10;
@@ -27,7 +28,7 @@ const HOST_CALL_BYTES: usize = 64 << 10;
 const FUEL_STEP: u64 = 10_000_000;
 /// Most bytes of a guest's own error code and message.
 const MAX_ERROR_CODE: usize = 64;
-const MAX_ERROR_MESSAGE: usize = 4096;
+pub(super) const MAX_ERROR_MESSAGE: usize = 4096;
 
 /// A skill's own `skill-error`.
 #[derive(ComponentType, Lift)]
@@ -47,7 +48,7 @@ pub(super) struct Guests {
 }
 
 /// How a call came back from the guest.
-type Called = wasmtime::Result<Result<String, SkillError>>;
+type Called = wasmtime::Result<Result<String, RunError>>;
 
 impl Guests {
     /// Starts the threads.
@@ -99,7 +100,7 @@ impl Guests {
                 let share = budget.share(&asked.context.owner);
                 let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked, share)?;
                 let ended = if with_call {
-                    call(&mut attempt.store, &loaded, args).await.map(drop)
+                    call(&mut attempt.store, &loaded, &attempt.call, args).await.map(drop)
                 } else {
                     loaded.instance.instantiate_async(&mut attempt.store).await.map(drop)
                 };
@@ -133,7 +134,11 @@ impl Attempt {
         store.set_fuel(fuel).map_err(Error::internal)?;
         // Compiled code keeps count by itself, and tells only when a step is used up.
         store.fuel_async_yield_interval(Some(FUEL_STEP)).map_err(Error::internal)?;
-        store.set_hostcall_fuel(output_bytes(&call.limits) + HOST_CALL_BYTES);
+        let handed_over = match &loaded.entry {
+            Entry::Run(_) => output_bytes(&call.limits),
+            Entry::Typed(_) => typed::host_call_bytes(&call.limits),
+        };
+        store.set_hostcall_fuel(handed_over + HOST_CALL_BYTES);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|store| {
             let in_time = Instant::now() < store.data().deadline;
@@ -148,7 +153,7 @@ impl Attempt {
         let cancel = self.call.cancel.clone();
         let called = tokio::select! {
             biased;
-            called = tokio::time::timeout_at(deadline, call(&mut self.store, &self.loaded, args)) => Some(called),
+            called = tokio::time::timeout_at(deadline, call(&mut self.store, &self.loaded, &self.call, args)) => Some(called),
             () = cancel.cancelled() => None,
         };
         let fuel_left = self.store.get_fuel().unwrap_or_default();
@@ -159,7 +164,7 @@ impl Attempt {
             // The timer ticks in milliseconds; an answer that came in between is late all the same.
             Some(_) if Instant::now() >= self.call.deadline => Err(timeout(&self.call)),
             Some(Ok(Err(error))) => Err(self.failure(&error)),
-            Some(Ok(Ok(Err(error)))) => Err(skill_error(&error)),
+            Some(Ok(Ok(Err(error)))) => Err(error),
             Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
         let state = self.store.into_data();
@@ -216,10 +221,20 @@ impl Attempt {
     }
 }
 
-async fn call(store: &mut Store<State>, loaded: &Loaded, args: String) -> Called {
+/// Makes the call that was `asked` for in a fresh instance.
+async fn call(store: &mut Store<State>, loaded: &Loaded, asked: &SandboxCall, args: String) -> Called {
+    let run = match &loaded.entry {
+        Entry::Run(run) => *run,
+        Entry::Typed(functions) => {
+            let function = functions.get(&*asked.function);
+            let function = function.ok_or_else(|| format_err!("it has no function `{}`", asked.function))?;
+            // In a place of its own, so that the other way carries none of it along.
+            return Box::pin(typed::call(store, &loaded.instance, function, (&args, &asked.limits))).await;
+        }
+    };
     let instance = loaded.instance.instantiate_async(&mut *store).await?;
-    let run = instance.get_typed_func::<(String,), (Result<String, SkillError>,)>(&mut *store, loaded.run)?;
-    Ok(run.call_async(store, (args,)).await?.0)
+    let run = instance.get_typed_func::<(String,), (Result<String, SkillError>,)>(&mut *store, run)?;
+    Ok(run.call_async(store, (args,)).await?.0.map_err(|error| skill_error(&error)))
 }
 
 fn exit_code<E>(called: &Option<Result<Called, E>>) -> Option<i32> {
@@ -236,7 +251,7 @@ fn fuel_units(limits: &Limits) -> u64 {
     }
 }
 
-fn output_bytes(limits: &Limits) -> usize {
+pub(super) fn output_bytes(limits: &Limits) -> usize {
     usize::try_from(limits.output_bytes).unwrap_or(usize::MAX >> 1)
 }
 
@@ -281,7 +296,7 @@ fn out_of_memory(limits: &Limits) -> RunError {
     RunError::new(Code::OutOfMemory, message)
 }
 
-fn output_too_large(limits: &Limits) -> RunError {
+pub(super) fn output_too_large(limits: &Limits) -> RunError {
     let message = format!("gave the host more than {} bytes (limits.outputBytes)", limits.output_bytes);
     RunError::new(Code::OutputTooLarge, message)
 }

@@ -9,6 +9,9 @@ use wasmparser::{ComponentTypeRef, Encoding, Parser, Payload, PrimitiveValType, 
 
 use crate::model::{Function, Schemas, plain};
 use crate::sandbox::Inspection;
+use crate::sandbox::shape::Shape;
+
+use super::typed;
 
 /// Name of the function that a skill exports.
 pub(in crate::sandbox::wasm) const RUN: &str = "run";
@@ -74,8 +77,8 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
     if !unknown.is_empty() {
         return Err(format!("it imports what this host does not have: {}", unknown.join(", ")));
     }
-    require_run(&types, &seen.exports)?;
-    Ok(describe(bytes, seen))
+    let found = entries(&types, &seen.exports)?;
+    Ok(describe(bytes, seen, found))
 }
 
 /// The proposals that are on: what the engine's settings say, minus threads and 64-bit memories.
@@ -135,20 +138,28 @@ fn is_offered(import: &str) -> bool {
     })
 }
 
-/// Refuses unless it exports `run: func(args: string) -> result<string, skill-error>`.
-fn require_run(types: &Types, exports: &[String]) -> Result<(), String> {
+/// The functions of a component, or none where it exports `run: func(args: string) ->
+/// result<string, skill-error>`, which wins.
+///
+/// # Errors
+///
+/// Why there is nothing to call.
+fn entries(types: &Types, exports: &[String]) -> Result<Option<typed::Found>, String> {
     let types = types.as_ref();
     let found = match types.component_item_for_export(RUN).map(|item| item.ty) {
         Some(ComponentEntityType::Func(id)) => is_run(types, id),
         _ => false,
     };
     if found {
-        return Ok(());
+        return Ok(None);
+    }
+    if let Some(found) = typed::find(types, exports)? {
+        return Ok(Some(found));
     }
     let exported = if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") };
     Err(format!(
         "it does not export `run: func(args: string) -> result<string, skill-error>` of the world \
-         skillvisor:skill/skill; it exports {exported}"
+         skillvisor:skill/skill, nor any other function; it exports {exported}"
     ))
 }
 
@@ -178,25 +189,31 @@ fn is_string(types: TypesRef<'_>, kind: &ComponentValType) -> bool {
     }
 }
 
-fn describe(bytes: &[u8], seen: Seen) -> Inspection {
+fn describe(bytes: &[u8], seen: Seen, found: Option<typed::Found>) -> Inspection {
     let metadata = wasm_metadata::Payload::from_binary(bytes).ok();
     let metadata = metadata.as_ref().map(wasm_metadata::Payload::metadata);
     let text = |value: Option<String>| value.map(|value| plain(&value, MAX_TEXT));
     let description = text(metadata.and_then(|m| m.description.as_ref()).map(ToString::to_string));
+    let run = || Function {
+        name: RUN.into(),
+        description: description.clone().unwrap_or_default(),
+        schema: Schemas::default(),
+        callable: true,
+        reason: None,
+    };
+    let (shape, functions, warnings) = match found {
+        None => (Shape::Skill, vec![run()], Vec::new()),
+        Some(found) => (Shape::Typed(found.exports), found.functions, found.warnings),
+    };
     Inspection {
         name: text(metadata.and_then(|m| m.name.clone())),
         version: text(metadata.and_then(|m| m.version.as_ref()).map(ToString::to_string)),
-        functions: vec![Function {
-            name: RUN.into(),
-            description: description.clone().unwrap_or_default(),
-            schema: Schemas::default(),
-            callable: true,
-            reason: None,
-        }],
+        functions,
         description,
         imports: seen.imports,
         minimum_memory_bytes: seen.memory_bytes,
-        warnings: Vec::new(),
+        warnings,
+        shape,
     }
 }
 
@@ -228,11 +245,11 @@ mod tests {
 
     #[test]
     fn a_run_of_another_type_is_not_taken_for_ours() {
-        let error = look(
+        let found = look(
             r#"(component (core module $m (func (export "f"))) (core instance $i (instantiate $m))
                (func (export "run") (canon lift (core func $i "f"))))"#,
         )
-        .unwrap_err();
-        assert!(error.contains("it exports run"), "{error}");
+        .unwrap();
+        assert!(matches!(found.shape, Shape::Typed(_)), "{found:?}");
     }
 }

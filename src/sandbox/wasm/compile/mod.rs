@@ -7,6 +7,7 @@
 mod inspect;
 mod protocol;
 mod queue;
+mod typed;
 mod worker;
 
 #[cfg(test)]
@@ -28,6 +29,9 @@ use super::WasmSettings;
 
 use self::protocol::Message;
 use self::queue::{Job, Queue, Serves};
+
+#[cfg(test)]
+pub(super) use self::typed::schema_of;
 
 pub(super) use self::inspect::RUN;
 pub(super) use self::worker::reason;

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use crate::model::Function;
 use crate::sandbox::Inspection;
+use crate::sandbox::shape::Shape;
 
 use super::inspect::inspect;
 use super::protocol::Message;
@@ -50,6 +51,7 @@ fn inspection() -> impl Strategy<Value = Inspection> {
             imports,
             minimum_memory_bytes,
             warnings: Vec::new(),
+            shape: Shape::default(),
         },
     )
 }
