@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{
-    Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas, SkillName, Tag,
-    refuse_without_effect,
+    Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, NetworkRule, OwnerId, SandboxFields, Schemas,
+    SkillName, Tag, refuse_without_effect,
 };
 
 use super::reserved::require_free;
@@ -168,6 +168,7 @@ impl Manifest {
         let name = self.name.as_ref().map(|_| self.name()).transpose()?;
         self.version.as_ref().map(|_| self.version()).transpose()?;
         self.require_short()?;
+        self.require_one_word_on_network()?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -221,6 +222,24 @@ impl Manifest {
         Ok(())
     }
 
+    /// Where it asks to connect to; `networkEnabled` is OmniRoute's word for everywhere.
+    pub(super) fn network(&self) -> Vec<NetworkRule> {
+        let everywhere = self.network_enabled == Some(true) && self.grants.network.is_empty();
+        if everywhere { vec![NetworkRule::public()] } else { self.grants.network.clone() }
+    }
+
+    /// Refuses two words that say two things.
+    fn require_one_word_on_network(&self) -> Result<(), Error> {
+        let rules = &self.grants.network;
+        let differ = match self.network_enabled {
+            None => false,
+            Some(true) => !rules.is_empty() && *rules != [NetworkRule::public()],
+            Some(false) => !rules.is_empty(),
+        };
+        let detail = "says something else than grants.network; leave it out";
+        if differ { Err(Error::at(Code::InvalidManifest, "/networkEnabled", detail)) } else { Ok(()) }
+    }
+
     /// SHA-256 of what may never change in a version.
     fn digest(
         &self,
@@ -229,10 +248,15 @@ impl Manifest {
         schema: &Schemas,
         limits: LimitsPatch,
     ) -> Digest {
-        let fixed = serde_json::json!({
+        let mut fixed = serde_json::json!({
             "name": name, "version": version, "description": description, "schema": schema,
             "limits": limits, "sourceProvider": self.source_provider,
         });
+        let network = self.network();
+        // Those without keep the digest that they always had.
+        if !network.is_empty() {
+            fixed["network"] = serde_json::json!(network);
+        }
         Digest::of(fixed.to_string().as_bytes())
     }
 
@@ -252,7 +276,6 @@ impl Manifest {
         let grants = &self.grants;
         let asked = [
             ("/grants/workspace", grants.workspace != crate::model::Access::None),
-            ("/grants/network", !grants.network.is_empty()),
             ("/grants/secrets", !grants.secrets.is_empty()),
             ("/grants/config", !grants.config.is_empty()),
             ("/grants/env", !grants.env.is_empty()),
@@ -263,7 +286,8 @@ impl Manifest {
             ("/public", self.public),
         ];
         let asked = asked.into_iter().chain(self.limits.without_effect()).chain(self.retry.without_effect());
-        refuse_without_effect(asked.chain(self.sandbox().without_effect()))
+        let sandbox = SandboxFields { network_enabled: None, ..self.sandbox() };
+        refuse_without_effect(asked.chain(sandbox.without_effect()))
     }
 }
 
@@ -304,7 +328,7 @@ mod tests {
         )
         .unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/network", "/grants/kv", "/reuse"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/kv", "/reuse"]));
     }
 
     #[test]
@@ -322,7 +346,23 @@ mod tests {
         let text = r#"{"name":"a","version":"1.0.0","networkEnabled":true,"readOnly":false,"cpuLimit":50}"#;
         let error = check(text).unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit", "/networkEnabled", "/readOnly"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit", "/readOnly"]));
+    }
+
+    #[test]
+    fn what_it_asks_of_the_network_is_part_of_what_never_changes() {
+        let digest = |rest: &str| check(&format!(r#"{{"name":"a","version":"1.0.0"{rest}}}"#)).unwrap().digest;
+        let none = digest("");
+        assert_eq!(none, digest(r#","networkEnabled":false,"grants":{"network":[]}"#));
+        let public = digest(r#","grants":{"network":["public"]}"#);
+        assert!(none != public && public == digest(r#","networkEnabled":true"#));
+        assert_ne!(public, digest(r#","grants":{"network":["https://a.example"]}"#));
+        for word in ["true", "false"] {
+            let text = format!(
+                r#"{{"name":"a","version":"1.0.0","networkEnabled":{word},"grants":{{"network":["https://a.example"]}}}}"#
+            );
+            assert_eq!(check(&text).unwrap_err().fields[0].pointer, "/networkEnabled");
+        }
     }
 
     #[test]

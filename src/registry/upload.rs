@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::files;
 use crate::model::{
-    Caller, Code, Digest, Error, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName, SkillState,
+    Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName, SkillState,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillRecord, to_its_end};
@@ -180,7 +180,7 @@ impl Registry {
             function.schema = schema.clone();
             function.description.clone_from(&description);
         }
-        let now = self.clock.now_ms();
+        let (now, network) = (self.clock.now_ms(), manifest.network());
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
@@ -199,9 +199,10 @@ impl Registry {
             mode: manifest.mode.unwrap_or(Mode::On),
             tags: manifest.tags,
             source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
-            grants: manifest.grants,
+            grants: Grants { network, ..manifest.grants },
             limits,
             frozen_limits: ceiling,
+            frozen_network: caller.key.max_network(),
             functions,
             imports: inspection.imports,
             warnings,

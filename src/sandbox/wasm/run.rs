@@ -9,6 +9,7 @@ use wasmtime::component::{ComponentType, Lift};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
+use crate::egress::Guard;
 use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
 use crate::sandbox::{Ends, SandboxCall, SandboxReply};
 
@@ -44,6 +45,7 @@ pub(super) struct Guests {
     room: Room,
     budget: Budget,
     threads: Threads,
+    egress: Arc<Guard>,
 }
 
 /// How a call came back from the guest.
@@ -51,8 +53,8 @@ type Called = wasmtime::Result<Result<String, SkillError>>;
 
 impl Guests {
     /// Starts the threads.
-    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room) -> Result<Self, Error> {
-        Ok(Self { engine, ticker, room, budget: Budget::of_this_machine(), threads: Threads::start()? })
+    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room, egress: Arc<Guard>) -> Result<Self, Error> {
+        Ok(Self { engine, ticker, room, budget: Budget::of_this_machine(), threads: Threads::start()?, egress })
     }
 
     /// Runs the call to its end, its deadline, or until it is cancelled.
@@ -76,8 +78,8 @@ impl Guests {
     }
 
     fn attempt(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<Attempt, Error> {
-        let share = self.budget.share(&call.context.owner);
-        Attempt::new(&self.engine, loaded, call, share)
+        let held = (self.budget.share(&call.context.owner), Arc::clone(&self.egress));
+        Attempt::new(&self.engine, loaded, call, held)
     }
 
     /// Median time in microseconds of `rounds` fresh instances, each with one call or none.
@@ -92,7 +94,7 @@ impl Guests {
             return Err(Error::new(Code::Unavailable, "the host is shutting down"));
         };
         let taken = self.room.take(loaded.memories, asked.deadline).await?;
-        let (engine, budget) = (self.engine.clone(), Budget::of_this_machine());
+        let (engine, budget, egress) = (self.engine.clone(), Budget::of_this_machine(), Arc::clone(&self.egress));
         let task = runtime.spawn(async move {
             let _taken = taken;
             let mut times = Vec::with_capacity(rounds);
@@ -100,8 +102,8 @@ impl Guests {
                 let mut asked = asked.clone();
                 let begun = Instant::now();
                 let args = std::mem::take(&mut asked.args);
-                let share = budget.share(&asked.context.owner);
-                let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked, share)?;
+                let held = (budget.share(&asked.context.owner), Arc::clone(&egress));
+                let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked, held)?;
                 let ended = if with_call {
                     call(&mut attempt.store, &loaded, args).await.map(drop)
                 } else {
@@ -128,8 +130,13 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(engine: &Engine, loaded: Arc<Loaded>, call: SandboxCall, share: Share) -> Result<Self, Error> {
-        let state = State::new(&call.limits, call.deadline, Arc::clone(&call.context), share);
+    fn new(
+        engine: &Engine,
+        loaded: Arc<Loaded>,
+        call: SandboxCall,
+        (share, egress): (Share, Arc<Guard>),
+    ) -> Result<Self, Error> {
+        let state = State::new(&call, share, egress);
         let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -167,6 +174,7 @@ impl Attempt {
             Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
         let state = self.store.into_data();
+        let (denials, egress_bytes) = state.egress.end();
         let (stdout, stdout_truncated) = self.stdout.take();
         let (stderr, stderr_truncated) = self.stderr.take();
         SandboxReply {
@@ -176,9 +184,10 @@ impl Attempt {
             usage: Usage {
                 fuel: fuel_units(&self.call.limits).saturating_sub(fuel_left),
                 memory_peak_bytes: state.limiter.peak(),
+                egress_bytes,
                 ..Usage::default()
             },
-            denials: state.egress.denials,
+            denials,
         }
     }
 
