@@ -27,5 +27,5 @@ mod tests;
 pub use self::body::Received;
 pub use self::failure::{Failure, Layer};
 pub use self::guard::{Admitted, Body, EgressSettings, Errand, Guard, Meter};
-pub use self::rule::NetworkGrant;
+pub use self::rule::{NetworkGrant, covers};
 pub use self::target::Target;

@@ -14,7 +14,7 @@ use super::target::Origin;
 
 /// Requests under way at one time: of all owners, and of one.
 const IN_USE: usize = 512;
-const IN_USE_PER_OWNER: usize = 128;
+const IN_USE_PER_OWNER: usize = 64;
 /// Look-ups at one time, each of which holds a thread: of all owners, and of one.
 const LOOK_UPS: usize = 64;
 const LOOK_UPS_PER_OWNER: usize = 8;

@@ -38,22 +38,64 @@ impl NetworkGrant {
     }
 }
 
+/// Whether `ceiling` allows all that `rule` does. One rule at a time: what two ceilings cover
+/// only together counts as not covered.
+pub fn covers(ceiling: &NetworkRule, rule: &NetworkRule) -> bool {
+    if ceiling.as_str() == PUBLIC {
+        return true;
+    }
+    let (Some(ceiling), Some(rule)) = (Rule::parse(ceiling.as_str()), Rule::parse(rule.as_str())) else { return false };
+    let has = |method: &str| ceiling.methods.is_none_or(|all| all.split(',').any(|one| one == method));
+    let methods = ceiling.methods.is_none() || rule.methods.is_some_and(|all| all.split(',').all(has));
+    let host = match rule.host.strip_prefix("*.") {
+        None => Host::parse(rule.host).is_ok_and(|host| host_allows(ceiling.host, &host)),
+        Some(above) => {
+            ceiling.host == rule.host || Host::parse(above).is_ok_and(|host| host_allows(ceiling.host, &host))
+        }
+    };
+    let path = match (ceiling.path.strip_suffix('*'), rule.path.strip_suffix('*')) {
+        _ if ceiling.path.is_empty() => true,
+        (Some(_), Some(start)) => path_allows(ceiling.path, start),
+        (None, Some(_)) => false,
+        (_, None) => !rule.path.is_empty() && normal_path(rule.path).is_ok_and(|path| path_allows(ceiling.path, &path)),
+    };
+    methods && host && path && (ceiling.scheme, ceiling.port) == (rule.scheme, rule.port)
+}
+
+/// The rule that allows every public address.
+const PUBLIC: &str = "public";
+
+/// The parts of a rule that is not `public`.
+struct Rule<'a> {
+    methods: Option<&'a str>,
+    scheme: Scheme,
+    host: &'a str,
+    port: u16,
+    path: &'a str,
+}
+
+impl<'a> Rule<'a> {
+    fn parse(rule: &'a str) -> Option<Self> {
+        let (methods, url) = rule.split_once(' ').map_or((None, rule), |(methods, url)| (Some(methods), url));
+        let (scheme, rest) = url.split_once("://")?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let scheme = Scheme::parse(scheme)?;
+        let (host, port) = host_and_port(authority).ok()?;
+        Some(Self { methods, scheme, host, port: port.unwrap_or(scheme.default_port()), path })
+    }
+}
+
 /// Whether a rule allows a request. A rule that can match nothing that is sent, as one with
 /// `..` in its path, allows nothing.
 fn allows(rule: &str, method: &Method, target: &Target) -> bool {
-    if rule == "public" {
+    if rule == PUBLIC {
         return true;
     }
-    let (methods, url) = rule.split_once(' ').map_or((None, rule), |(methods, url)| (Some(methods), url));
-    if methods.is_some_and(|methods| !methods.split(',').any(|allowed| allowed == method.as_str())) {
-        return false;
-    }
-    let Some((scheme, rest)) = url.split_once("://") else { return false };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let Some(scheme) = Scheme::parse(scheme).filter(|scheme| *scheme == target.origin.scheme) else { return false };
-    let Ok((host, port)) = host_and_port(authority) else { return false };
-    port.unwrap_or(scheme.default_port()) == target.origin.port
-        && host_allows(host, &target.origin.host)
+    let Some(Rule { methods, scheme, host, port, path }) = Rule::parse(rule) else { return false };
+    let origin = &target.origin;
+    methods.is_none_or(|methods| methods.split(',').any(|one| one == method.as_str()))
+        && (scheme, port) == (origin.scheme, origin.port)
+        && host_allows(host, &origin.host)
         && path_allows(path, &target.path)
 }
 
@@ -155,5 +197,45 @@ mod tests {
             NetworkGrant::default().check(&Method::GET, &Target::parse("https://a.example").unwrap()),
             Err(Failure::Denied(Layer::Manifest))
         );
+    }
+
+    #[test]
+    fn a_ceiling_covers_a_rule_if_it_allows_all_of_it() {
+        let covers = |ceiling: &str, rule: &str| super::covers(&ceiling.parse().unwrap(), &rule.parse().unwrap());
+        for (ceiling, good, bad) in [
+            ("public", &["public", "GET https://a.example/x"][..], &[][..]),
+            (
+                "https://a.example",
+                &["https://a.example/x", "GET https://A.example:443", "https://a.example/*"],
+                &["public", "http://a.example", "https://a.example:444", "https://*.a.example"],
+            ),
+            (
+                "https://*.a.example",
+                &["https://b.a.example", "https://*.b.a.example", "https://*.a.example"],
+                &["https://a.example", "https://*.example"],
+            ),
+            (
+                "GET,PUT https://a.example",
+                &["GET https://a.example", "PUT,GET https://a.example"],
+                &["https://a.example", "GET,POST https://a.example"],
+            ),
+            (
+                "https://a.example/v1/*",
+                &["https://a.example/v1/x", "https://a.example/v1/*", "https://a.example/v1/x/*"],
+                &["https://a.example", "https://a.example/*", "https://a.example/v1*", "https://a.example/v1/../x"],
+            ),
+            (
+                "https://a.example/x",
+                &["https://a.example/x"],
+                &["https://a.example/x*", "https://a.example", "https://a.example/y"],
+            ),
+        ] {
+            for rule in good {
+                assert!(covers(ceiling, rule), "{ceiling} covers {rule}");
+            }
+            for rule in bad {
+                assert!(!covers(ceiling, rule), "{ceiling} does not cover {rule}");
+            }
+        }
     }
 }

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{
-    Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, NetworkRule, OwnerId, SandboxFields, Schemas,
-    SkillName, Tag, refuse_without_effect,
+    Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas, SkillName, Tag,
+    refuse_without_effect,
 };
 
 use super::reserved::require_free;
@@ -222,24 +222,6 @@ impl Manifest {
         Ok(())
     }
 
-    /// Where it asks to connect to; `networkEnabled` is OmniRoute's word for everywhere.
-    pub(super) fn network(&self) -> Vec<NetworkRule> {
-        let everywhere = self.network_enabled == Some(true) && self.grants.network.is_empty();
-        if everywhere { vec![NetworkRule::public()] } else { self.grants.network.clone() }
-    }
-
-    /// Refuses two words that say two things.
-    fn require_one_word_on_network(&self) -> Result<(), Error> {
-        let rules = &self.grants.network;
-        let differ = match self.network_enabled {
-            None => false,
-            Some(true) => !rules.is_empty() && *rules != [NetworkRule::public()],
-            Some(false) => !rules.is_empty(),
-        };
-        let detail = "says something else than grants.network; leave it out";
-        if differ { Err(Error::at(Code::InvalidManifest, "/networkEnabled", detail)) } else { Ok(()) }
-    }
-
     /// SHA-256 of what may never change in a version.
     fn digest(
         &self,
@@ -347,22 +329,6 @@ mod tests {
         let error = check(text).unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
         assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit", "/readOnly"]));
-    }
-
-    #[test]
-    fn what_it_asks_of_the_network_is_part_of_what_never_changes() {
-        let digest = |rest: &str| check(&format!(r#"{{"name":"a","version":"1.0.0"{rest}}}"#)).unwrap().digest;
-        let none = digest("");
-        assert_eq!(none, digest(r#","networkEnabled":false,"grants":{"network":[]}"#));
-        let public = digest(r#","grants":{"network":["public"]}"#);
-        assert!(none != public && public == digest(r#","networkEnabled":true"#));
-        assert_ne!(public, digest(r#","grants":{"network":["https://a.example"]}"#));
-        for word in ["true", "false"] {
-            let text = format!(
-                r#"{{"name":"a","version":"1.0.0","networkEnabled":{word},"grants":{{"network":["https://a.example"]}}}}"#
-            );
-            assert_eq!(check(&text).unwrap_err().fields[0].pointer, "/networkEnabled");
-        }
     }
 
     #[test]

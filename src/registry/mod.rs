@@ -3,6 +3,7 @@
 mod index;
 mod listing;
 mod manifest;
+mod network;
 mod readying;
 mod reserved;
 mod schema;

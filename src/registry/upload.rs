@@ -12,6 +12,7 @@ use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 
 use super::manifest::{Checked, CheckedAlone, Manifest};
+use super::network::beyond;
 use super::under_way::UnderWay;
 use super::{RegisteredSkill, Registry, StagedComponent, may_read};
 
@@ -180,9 +181,10 @@ impl Registry {
             function.schema = schema.clone();
             function.description.clone_from(&description);
         }
-        let (now, network) = (self.clock.now_ms(), manifest.network());
+        let (now, network, ceilings) = (self.clock.now_ms(), manifest.network(), caller.key.max_network());
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
+        warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
             warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
@@ -202,7 +204,7 @@ impl Registry {
             grants: Grants { network, ..manifest.grants },
             limits,
             frozen_limits: ceiling,
-            frozen_network: caller.key.max_network(),
+            frozen_network: ceilings,
             functions,
             imports: inspection.imports,
             warnings,

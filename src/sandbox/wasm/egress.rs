@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
 use crate::egress::{Errand, Failure, Guard, Layer, Meter, NetworkGrant, Target};
@@ -184,6 +185,20 @@ fn error(failure: &Failure) -> Error {
         Failure::Incomplete => Error::HttpResponseIncomplete,
         Failure::Protocol => Error::HttpProtocolError,
     }
+}
+
+/// The same for the guest, for what can happen in the middle of a body.
+pub(super) fn body_error(error: &Error) -> Option<ErrorCode> {
+    Some(match error {
+        Error::HttpRequestBodySize(most) => ErrorCode::HttpRequestBodySize(*most),
+        Error::HttpResponseBodySize(most) => ErrorCode::HttpResponseBodySize(*most),
+        Error::HttpResponseHeaderSectionSize(most) => ErrorCode::HttpResponseTrailerSectionSize(*most),
+        Error::ConnectionReadTimeout => ErrorCode::ConnectionReadTimeout,
+        Error::HttpResponseTimeout => ErrorCode::HttpResponseTimeout,
+        Error::HttpResponseIncomplete => ErrorCode::HttpResponseIncomplete,
+        Error::HttpProtocolError => ErrorCode::HttpProtocolError,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

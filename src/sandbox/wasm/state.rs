@@ -17,7 +17,8 @@ use super::output::CappedOutput;
 
 /// Host resources (streams, pollables, …) that a guest may hold at once. What hangs on one of
 /// them is host memory that `limits.memoryMb` does not count: about 60 KiB for a request with
-/// all that fits into it, and so about 60 MiB for the worst guest.
+/// all that fits into it, and so about 60 MiB for the worst guest. A response has less: its
+/// head is bounded by `egress`, and so is the number of bodies that are still coming.
 pub(super) const MAX_RESOURCES: usize = 1_000;
 /// Most random bytes in one call.
 const MAX_RANDOM: u64 = 1 << 20;

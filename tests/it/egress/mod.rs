@@ -9,6 +9,7 @@ use reqwest::{Method, multipart};
 use serde_json::{Value, json};
 
 use crate::support::{Host, Reply, guest, reply};
+use crate::tls::Authority;
 
 use self::upstream::Upstream;
 
@@ -119,7 +120,10 @@ async fn the_ceilings_of_who_registers_and_of_who_calls_hold_both() {
     let host = open_host();
     let (narrow, wide) = (key(&host, "team", &["https://a.example"]).await, key(&host, "team", &["public"]).await);
     // Frozen: the wider key of the same owner calls, and still the registering key's ceiling holds.
-    assert_eq!(push(&host, &narrow, "fetch", &["public"]).await.status, 201);
+    let made = push(&host, &narrow, "fetch", &["public"]).await;
+    assert_eq!(made.status, 201);
+    let warning = "grants.network public: the ceilings of this key do not allow all of it";
+    assert!(made.body["warnings"].as_array().unwrap().contains(&json!(warning)), "{}", made.body);
     let execution = fetch_as(&host, &wide, json!({ "url": upstream.url("/") })).await;
     assert_eq!(refused(&execution), "HttpRequestDenied");
     assert_eq!(execution["denials"][0]["grant"], format!("ceilings.network of the registering key: GET {here}"));
@@ -188,9 +192,13 @@ async fn an_upstream_that_drips_or_is_silent_ends_at_the_deadline_of_the_run() {
 async fn what_an_upstream_sends_is_bounded_and_what_is_broken_is_said() {
     let upstream = Upstream::start().await;
     let host = pushed(open_host(), &["public"]).await;
+    let roomy = json!({ "memoryMb": 512 });
+    let endless = host.run("fetch", json!({ "url": upstream.url("/endless") }), roomy).await.body;
+    assert_eq!(refused(&endless), "HttpResponseBodySize", "{endless}");
+    let bytes = endless["usage"]["egressBytes"].as_u64().unwrap();
+    assert!((64 << 20..80 << 20).contains(&bytes), "{bytes}");
     for (path, word) in [
         ("/headers", "HttpResponseHeaderSectionSize"),
-        ("/endless", "HttpResponseBodySize"),
         ("/short", "HttpResponseIncomplete"),
         ("/nonsense", "HttpProtocolError"),
     ] {
@@ -216,4 +224,47 @@ async fn a_connection_is_used_again_by_its_owner_and_by_nobody_else() {
         used.push(execution["output"]["body"].as_str().unwrap_or_default().to_owned());
     }
     assert_eq!(used, ["1", "1", "2", "1", "2"]);
+}
+
+#[tokio::test]
+async fn certificates_are_checked_and_an_operator_may_add_authorities() {
+    let authority = Authority::new();
+    let secure = authority.start();
+    let port = secure.url.rsplit(':').next().unwrap();
+    let url = format!("https://127.0.0.1:{port}/livez");
+    let ca_file = authority.file("ca.pem");
+    let arguments = ["--egress-allow-cidrs", "127.0.0.1/32", "--egress-ca-file", ca_file.to_str().unwrap()];
+    let trusting = pushed(Host::start_with(&arguments), &["public"]).await;
+    assert_eq!(get(&trusting, &url).await["output"]["status"], 200);
+    let other = pushed(open_host(), &["public"]).await;
+    assert_eq!(refused(&get(&other, &url).await), "TlsCertificateError");
+    assert_eq!(refused(&get(&trusting, &url.replace("https", "http")).await), "HttpProtocolError");
+}
+
+#[tokio::test]
+async fn a_network_grant_opens_no_sockets_and_no_look_ups() {
+    let host = open_host().with("wasi-probe").await;
+    let digest = host.get("/api/skills/wasi-probe").await.body["digest"].clone();
+    let manifest =
+        json!({ "name": "granted", "version": "1.0.0", "handler": digest, "grants": { "network": ["public"] } });
+    assert_eq!(host.send(Method::POST, "/api/skills/skillssh", manifest).await.status, 201);
+    let upstream = Upstream::start().await;
+    let args = json!({ "host": "127.0.0.1", "port": upstream.address.port() });
+    let output = host.run("granted", args, json!({})).await.body["output"].clone();
+    assert_eq!(output["http"]["ok"], 200, "{output}");
+    for attempt in ["tcpConnect", "tcpListen", "udpSend", "resolve"] {
+        assert!(output[attempt]["error"].is_string(), "{attempt}: {output}");
+    }
+}
+
+#[tokio::test]
+async fn many_fetches_at_once_share_few_connections() {
+    let upstream = Upstream::start().await;
+    let host = pushed(open_host(), &["public"]).await;
+    let fetch = || async { get(&host, &upstream.url("/number")).await["status"] == "success" };
+    for _ in 0..4 {
+        let all = futures_util::future::join_all((0..100).map(|_| fetch())).await;
+        assert!(all.into_iter().all(|well| well));
+    }
+    assert!(upstream.connections() <= 64, "{}", upstream.connections());
 }
