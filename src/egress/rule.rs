@@ -47,11 +47,11 @@ pub fn covers(ceiling: &NetworkRule, rule: &NetworkRule) -> bool {
     let (Some(ceiling), Some(rule)) = (Rule::parse(ceiling.as_str()), Rule::parse(rule.as_str())) else { return false };
     let has = |method: &str| ceiling.methods.is_none_or(|all| all.split(',').any(|one| one == method));
     let methods = ceiling.methods.is_none() || rule.methods.is_some_and(|all| all.split(',').all(has));
-    let host = match rule.host.strip_prefix("*.") {
-        None => Host::parse(rule.host).is_ok_and(|host| host_allows(ceiling.host, &host)),
-        Some(above) => {
-            ceiling.host == rule.host || Host::parse(above).is_ok_and(|host| host_allows(ceiling.host, &host))
-        }
+    let host = match (rule.host.strip_prefix("*."), ceiling.host.strip_prefix("*.")) {
+        (None, _) => Host::parse(rule.host).is_ok_and(|host| host_allows(ceiling.host, &host)),
+        (Some(_), None) => false,
+        (Some(above), Some(top)) => Host::parse(above)
+            .is_ok_and(|above| Host::parse(top) == Ok(above.clone()) || host_allows(ceiling.host, &above)),
     };
     let path = match (ceiling.path.strip_suffix('*'), rule.path.strip_suffix('*')) {
         _ if ceiling.path.is_empty() => true,
