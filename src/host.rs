@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
+use crate::egress::{EgressSettings, Guard};
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
 use crate::files;
 use crate::model::{Clock, Code, Error, Secret};
@@ -52,6 +53,8 @@ pub struct HostOptions {
     pub admission: AdmissionSettings,
     /// How components are compiled.
     pub compile: CompileSettings,
+    /// What may be reached beside the public internet.
+    pub egress: EgressSettings,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
     /// When runs are written down; something else than promised only to measure what that costs.
@@ -81,6 +84,7 @@ impl HostOptions {
                 timeout: Duration::from_secs(120),
                 workers: 2,
             },
+            egress: EgressSettings::default(),
             keep_results: Duration::from_secs(24 * 60 * 60),
             audit: Audit::default(),
             clock: Clock::System,
@@ -146,6 +150,7 @@ impl Host {
             instances,
             compile,
             telemetry: Arc::clone(&telemetry),
+            egress: Guard::new(options.egress)?,
         };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), blobs).await?;

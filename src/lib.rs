@@ -55,6 +55,8 @@ pub mod access;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod config;
 #[cfg_attr(not(internals), doc(hidden))]
+pub mod egress;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod executor;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod face;
@@ -73,6 +75,7 @@ pub mod telemetry;
 mod files;
 
 pub use crate::access::{Access, NewKey};
+pub use crate::egress::EgressSettings;
 pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage};
 pub use crate::host::{Host, HostOptions};
 pub use crate::model::{

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
 use super::sources::Given;
@@ -138,6 +139,24 @@ impl Kind for Lifetime {
 
     fn read(given: &Given) -> Option<Duration> {
         parse_duration(&given.text).filter(|time| *time >= Duration::from_secs(1))
+    }
+}
+
+/// Networks, maybe none.
+pub(super) enum Networks {}
+
+impl Kind for Networks {
+    type Value = Vec<IpNet>;
+    const WORD: &'static str = "CIDR[,CIDR]";
+    const ALLOWED: &'static str =
+        "networks with commas between, such as 10.1.0.0/16,fd00:1::/64, with no bit set behind the prefix";
+
+    fn read(given: &Given) -> Option<Vec<IpNet>> {
+        if given.text == "none" {
+            return Some(Vec::new());
+        }
+        let network = |text: &str| text.trim().parse::<IpNet>().ok().filter(|network| network.trunc() == *network);
+        given.text.split(',').map(network).collect()
     }
 }
 
@@ -278,6 +297,17 @@ mod tests {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
         assert_eq!(Lifetime::read(&given("0s")), None);
+    }
+
+    #[test]
+    fn networks_are_a_list_and_each_is_written_as_it_counts() {
+        let read = |text: &str| Networks::read(&given(text)).map(|networks| networks.len());
+        assert_eq!(read("none"), Some(0));
+        assert_eq!(read("10.0.0.0/8"), Some(1));
+        assert_eq!(read("10.0.0.0/8, fd00:1::/64,127.0.0.1/32"), Some(3));
+        for bad in ["", "10.0.0.1/8", "10.0.0.0", "10.0.0.0/33", "10.0.0.0/8,", "localhost/8"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
     }
 
     #[test]

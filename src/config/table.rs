@@ -5,8 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use super::kinds::{
-    Address, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Optional, Path, Span, Switch,
+    Address, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Networks, Optional, Path, Span,
+    Switch,
 };
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
@@ -106,6 +109,10 @@ settings! {
         "Most memory of one compilation, in MiB.";
     compile_timeout: Duration as Millis, "compile.timeout_ms" = "120000",
         "Longest compilation, in milliseconds.";
+    egress_allow_cidrs: Vec<IpNet> as Networks, "egress.allow_cidrs" = "none",
+        "Networks that skills may reach although they are not of the public internet, where their grants allow it.";
+    egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",
+        "Authorities (PEM) that skills' requests trust beside the system's.";
     retention_results: Duration as Lifetime, "retention.results" = "24h",
         "How long the full result of an execution is kept after its end; then only a short copy is.";
     shutdown_drain: Duration as Span, "shutdown.drain" = "10s",

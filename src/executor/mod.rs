@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::egress::NetworkGrant;
 use crate::model::{
     Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Scope, Skill,
     Status, Streams, Usage, redacted_copy, strict_value,
@@ -229,6 +230,7 @@ impl Executor {
             ends,
             cancel,
             context: Arc::new(context),
+            network: Arc::new(network_for(admitted)),
         };
         self.sandbox.run(call).await
     }
@@ -265,6 +267,17 @@ fn limits_for(caller: &Caller, request: &ExecutionRequest, skill: &Skill) -> Res
     }
     let asked = request.limits.over(skill.limits);
     Ok(asked.intersect(skill.frozen_limits).intersect(caller.key.max_limits()))
+}
+
+/// Where the run may connect to: what the manifest asks for, under every ceiling.
+fn network_for(admitted: &Admitted) -> NetworkGrant {
+    let (skill, offline) = (&admitted.skill.skill, admitted.request.offline);
+    let manifest = skill.grants.network.clone();
+    if manifest.is_empty() {
+        return NetworkGrant::default();
+    }
+    let caller = admitted.caller.key.max_network();
+    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), caller, offline }
 }
 
 fn check_args(

@@ -68,12 +68,14 @@ pub struct ExecutionRequest {
     pub limits: LimitsPatch,
     /// The digest that must run, or nothing.
     pub digest: Option<Digest>,
+    /// Whether it gets no network, whatever the skill is granted.
+    pub offline: bool,
 }
 
 impl ExecutionRequest {
     /// A request for `skill` with `args` and nothing else.
     pub fn new(skill: SkillRef, args: StrictJson) -> Self {
-        Self { skill, args, session_id: None, limits: LimitsPatch::default(), digest: None }
+        Self { skill, args, session_id: None, limits: LimitsPatch::default(), digest: None, offline: false }
     }
 }
 

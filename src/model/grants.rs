@@ -30,6 +30,18 @@ pub enum Access {
 #[serde(try_from = "String", into = "String")]
 pub struct NetworkRule(String);
 
+impl NetworkRule {
+    /// The rule that allows every public address.
+    pub fn public() -> Self {
+        Self("public".into())
+    }
+
+    /// The rule as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 impl FromStr for NetworkRule {
     type Err = Error;
 

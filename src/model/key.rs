@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ceilings, Code, Error, KeyId, Limits, OwnerId, SkillName};
+use super::{Ceilings, Code, Error, KeyId, Limits, NetworkRule, OwnerId, SkillName};
 
 /// What a key may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -122,6 +122,11 @@ impl Key {
     /// The largest limits this key may use.
     pub fn max_limits(&self) -> Limits {
         if self.is_admin() { Limits::HOST_MAXIMUM } else { self.ceilings.limits() }
+    }
+
+    /// Where what this key registers and runs may connect to at most.
+    pub fn max_network(&self) -> Vec<NetworkRule> {
+        if self.is_admin() { vec![NetworkRule::public()] } else { self.ceilings.network.clone() }
     }
 
     /// Refuses unless the key has `scope`.

@@ -72,6 +72,7 @@ mod tests {
             grants: Grants::default(),
             limits: Limits::DEFAULT,
             frozen_limits: Limits::DEFAULT,
+            frozen_network: Vec::new(),
             functions: Vec::new(),
             imports: Vec::new(),
             warnings: Vec::new(),

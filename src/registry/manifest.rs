@@ -168,6 +168,7 @@ impl Manifest {
         let name = self.name.as_ref().map(|_| self.name()).transpose()?;
         self.version.as_ref().map(|_| self.version()).transpose()?;
         self.require_short()?;
+        self.require_one_word_on_network()?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -229,10 +230,15 @@ impl Manifest {
         schema: &Schemas,
         limits: LimitsPatch,
     ) -> Digest {
-        let fixed = serde_json::json!({
+        let mut fixed = serde_json::json!({
             "name": name, "version": version, "description": description, "schema": schema,
             "limits": limits, "sourceProvider": self.source_provider,
         });
+        let network = self.network();
+        // Those without keep the digest that they always had.
+        if !network.is_empty() {
+            fixed["network"] = serde_json::json!(network);
+        }
         Digest::of(fixed.to_string().as_bytes())
     }
 
@@ -252,7 +258,6 @@ impl Manifest {
         let grants = &self.grants;
         let asked = [
             ("/grants/workspace", grants.workspace != crate::model::Access::None),
-            ("/grants/network", !grants.network.is_empty()),
             ("/grants/secrets", !grants.secrets.is_empty()),
             ("/grants/config", !grants.config.is_empty()),
             ("/grants/env", !grants.env.is_empty()),
@@ -263,7 +268,8 @@ impl Manifest {
             ("/public", self.public),
         ];
         let asked = asked.into_iter().chain(self.limits.without_effect()).chain(self.retry.without_effect());
-        refuse_without_effect(asked.chain(self.sandbox().without_effect()))
+        let sandbox = SandboxFields { network_enabled: None, ..self.sandbox() };
+        refuse_without_effect(asked.chain(sandbox.without_effect()))
     }
 }
 
@@ -304,7 +310,7 @@ mod tests {
         )
         .unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/network", "/grants/kv", "/reuse"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/kv", "/reuse"]));
     }
 
     #[test]
@@ -322,7 +328,7 @@ mod tests {
         let text = r#"{"name":"a","version":"1.0.0","networkEnabled":true,"readOnly":false,"cpuLimit":50}"#;
         let error = check(text).unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit", "/networkEnabled", "/readOnly"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit", "/readOnly"]));
     }
 
     #[test]

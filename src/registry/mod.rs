@@ -4,6 +4,7 @@ mod functions;
 mod index;
 mod listing;
 mod manifest;
+mod network;
 mod readying;
 mod reserved;
 mod schema;

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use crate::files;
 use crate::model::{
-    Caller, Code, Digest, Error, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName, SkillState,
+    Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName, SkillState,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 
 use super::manifest::{Checked, CheckedAlone, Manifest};
+use super::network::beyond;
 use super::under_way::UnderWay;
 use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read};
 
@@ -176,9 +177,10 @@ impl Registry {
             manifest.check(alone, ceiling)?;
         require_visible(caller, &name)?;
         let (functions, schema) = functions::described(inspection.functions, schema, &description)?;
-        let now = self.clock.now_ms();
+        let (now, network, ceilings) = (self.clock.now_ms(), manifest.network(), caller.key.max_network());
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
+        warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
             warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
@@ -195,9 +197,10 @@ impl Registry {
             mode: manifest.mode.unwrap_or(Mode::On),
             tags: manifest.tags,
             source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
-            grants: manifest.grants,
+            grants: Grants { network, ..manifest.grants },
             limits,
             frozen_limits: ceiling,
+            frozen_network: ceilings,
             functions,
             imports: inspection.imports,
             warnings,

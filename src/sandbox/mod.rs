@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::egress::NetworkGrant;
 use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
 
 pub use self::wasm::{
@@ -116,6 +117,8 @@ pub struct SandboxCall {
     pub cancel: CancellationToken,
     /// What it may know.
     pub context: Arc<RunContext>,
+    /// Where it may connect to.
+    pub network: Arc<NetworkGrant>,
 }
 
 /// How an attempt ended, by itself or by a limit.

@@ -149,7 +149,11 @@ CREATE TABLE execution_results (
 ) STRICT, WITHOUT ROWID;
 ";
 
-static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| Migrations::new(vec![M::up(FIRST)]));
+/// What registered before could ask for no network.
+const FROZEN_NETWORK: &str = "ALTER TABLE skills ADD COLUMN frozen_network TEXT NOT NULL DEFAULT '[]'";
+
+static MIGRATIONS: LazyLock<Migrations<'static>> =
+    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(FROZEN_NETWORK)]));
 
 /// Brings the database to the newest schema.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {

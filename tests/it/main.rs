@@ -27,6 +27,9 @@ mod metrics;
 /// How long results are kept.
 mod retention;
 
+/// The way out: guests that ask for something over the network.
+mod egress;
+
 /// The command line, as a process.
 mod cli;
 /// The OpenAPI document against the server it describes.

@@ -14,13 +14,13 @@ use tokio_rustls::TlsConnector;
 use crate::support::{Host, command, run, until};
 
 /// An operator's own authority, and the files that it gave out.
-struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     dir: TempDir,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -30,7 +30,7 @@ impl Authority {
         authority
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -48,7 +48,7 @@ impl Authority {
         ["--tls-cert".into(), path("cert.pem"), "--tls-key".into(), path("key.pem")]
     }
 
-    fn start(&self) -> Host {
+    pub(crate) fn start(&self) -> Host {
         let arguments = self.arguments();
         let mut host = Host::start_with(&arguments.each_ref().map(String::as_str));
         let ca = Certificate::from_pem(self.issuer.pem().as_bytes()).unwrap();

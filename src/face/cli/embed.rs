@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::config::Settings;
+use crate::egress::EgressSettings;
 use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
@@ -134,6 +135,8 @@ fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOp
         queue_per_owner: settings.queue_per_owner,
     };
     options.keep_results = settings.retention_results;
+    options.egress =
+        EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };
     options.compile = CompileSettings {
         program: THIS_PROGRAM.into(),
         memory_mb: settings.compile_memory_mb,

@@ -88,6 +88,7 @@ impl RunBody {
             session_id: self.session_id,
             limits,
             digest: self.digest,
+            offline: self.network_enabled == Some(false),
         })
     }
 

@@ -3,12 +3,14 @@
 use wasmtime::Engine;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime_wasi::p2::IoError;
 use wasmtime_wasi_http::WasiHttpView;
-use wasmtime_wasi_http::p2::bindings::http::types::{HostOutgoingRequest as _, Method};
+use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, HostOutgoingRequest as _, Method};
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest;
 
 use crate::model::{Digest, clip};
 
+use super::egress;
 use super::state::State;
 
 wasmtime::component::bindgen!({ path: "wit", world: "skill" });
@@ -35,6 +37,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     bound_requests(&mut linker)?;
+    name_body_errors(&mut linker)?;
     types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     context::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     progress::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
@@ -73,6 +76,23 @@ fn bound_requests(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 return Ok((Err(()),));
             }
             Ok((store.data_mut().http().set_authority(request, authority)?,))
+        },
+    )?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+/// Tells a guest why a body broke off. The library looks for another type than it has put there,
+/// and so never has a word for it.
+fn name_body_errors(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    type Answer = wasmtime::Result<(Option<ErrorCode>,)>;
+    linker.allow_shadowing(true);
+    linker.instance(HTTP_TYPES)?.func_wrap(
+        "http-error-code",
+        |mut store: StoreContextMut<'_, State>, (error,): (Resource<IoError>,)| -> Answer {
+            let error = store.data_mut().http().table.get(&error)?;
+            let known = error.downcast_ref::<ErrorCode>().cloned();
+            Ok((known.or_else(|| error.downcast_ref().and_then(egress::body_error)),))
         },
     )?;
     linker.allow_shadowing(false);

@@ -1,8 +1,17 @@
-//! Outgoing HTTP: linked for every guest, granted to none yet.
+//! Outgoing HTTP of guests: linked for every guest, granted to few.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-use crate::model::{Denial, clip};
+use crate::egress::{Errand, Failure, Guard, Layer, Meter, NetworkGrant, Target};
+use crate::model::{Denial, OwnerId, plain};
+use crate::sandbox::SandboxCall;
 
 /// Denials kept for one execution; further ones say nothing new.
 const MAX_DENIALS: usize = 20;
@@ -11,39 +20,82 @@ const MAX_ADDRESS: usize = 256;
 /// Most bytes of a body that the host takes in one write; it holds two writes of each body.
 const BODY_CHUNK: usize = 4 << 10;
 
-/// Answers every request with the interface's own denial, and writes down what was asked.
-#[derive(Debug, Default)]
-pub(super) struct NoEgress {
-    pub(super) denials: Vec<Denial>,
+/// The way out of one guest, and what it was not given.
+pub(super) struct Egress {
+    guard: Arc<Guard>,
+    grant: Arc<NetworkGrant>,
+    owner: OwnerId,
+    deadline: Instant,
+    denials: Denials,
+    meter: Meter,
 }
 
-type Body = Box<dyn Future<Output = Result<(), Error>> + Send>;
+type Denials = Arc<Mutex<Vec<Denial>>>;
+type Worker = Box<dyn Future<Output = Result<(), Error>> + Send>;
+type Answer = Result<(http::Response<WasiBody>, Worker)>;
 
-impl WasiHttpHooks for NoEgress {
+impl Egress {
+    /// What `call` may do through `guard`.
+    pub(super) fn new(call: &SandboxCall, guard: Arc<Guard>) -> Self {
+        Self {
+            guard,
+            grant: Arc::clone(&call.network),
+            owner: call.context.owner.clone(),
+            deadline: call.deadline,
+            denials: Denials::default(),
+            meter: Meter::default(),
+        }
+    }
+
+    /// What was not given, and how many bytes went out and in.
+    pub(super) fn end(self) -> (Vec<Denial>, u64) {
+        let denials = std::mem::take(&mut *self.denials.lock());
+        (denials, self.meter.load(Ordering::Relaxed))
+    }
+
+    fn errand(&self, options: Option<RequestOptions>) -> Errand {
+        let RequestOptions { connect_timeout, first_byte_timeout, between_bytes_timeout } = options.unwrap_or_default();
+        Errand {
+            owner: self.owner.clone(),
+            deadline: self.deadline,
+            connect_timeout,
+            first_byte_timeout,
+            between_bytes_timeout,
+            meter: Arc::clone(&self.meter),
+        }
+    }
+}
+
+impl WasiHttpHooks for Egress {
     fn send_request(
         &mut self,
         request: http::Request<WasiBody>,
-        _options: Option<RequestOptions>,
-        _done: Body,
-    ) -> Box<dyn Future<Output = Result<(http::Response<WasiBody>, Body)>> + Send> {
-        let uri = request.uri();
-        let (scheme, authority) = (uri.scheme_str().unwrap_or("https"), uri.authority());
-        // Without the query: it may hold what is nobody's business.
-        let host = authority.map_or("", |authority| authority.as_str().rsplit('@').next().unwrap_or(""));
-        let mut host = host.to_owned();
-        clip(&mut host, MAX_ADDRESS);
-        let mut asked = format!("{} {scheme}://{host}{}", request.method(), uri.path());
-        clip(&mut asked, MAX_ADDRESS);
-        let denial = Denial {
-            import: "wasi:http/outgoing-handler".into(),
-            grant: format!("network: {scheme}://{host}"),
-            fix: "this version of skillvisor grants no network access".into(),
-            asked,
+        options: Option<RequestOptions>,
+        _done: Worker,
+    ) -> Box<dyn Future<Output = Answer> + Send> {
+        let asked = Asked::of(&request);
+        let admitted = Target::parse(&request.uri().to_string())
+            .map_err(Failure::Unsafe)
+            .and_then(|target| self.guard.admit(&self.grant, request.method(), target));
+        let admitted = match admitted {
+            Ok(admitted) => admitted,
+            Err(failure) => {
+                asked.note(&failure, &self.denials);
+                return Box::new(async move { Err(error(&failure)) });
+            }
         };
-        if self.denials.len() < MAX_DENIALS && !self.denials.contains(&denial) {
-            self.denials.push(denial);
-        }
-        Box::new(async { Err(Error::HttpRequestDenied) })
+        let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        let sent = self.guard.send(self.errand(options), admitted, request);
+        let denials = Arc::clone(&self.denials);
+        Box::new(async move {
+            let sent = sent.await.map_err(|_| Error::InternalError(None))?;
+            let response = sent.map_err(|failure| {
+                asked.note(&failure, &denials);
+                error(&failure)
+            })?;
+            let response = response.map(|body| body.map_err(|failure| error(&failure)).boxed_unsync());
+            Ok((response, Box::new(async { Ok(()) }) as Worker))
+        })
     }
 
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
@@ -51,22 +103,137 @@ impl WasiHttpHooks for NoEgress {
     }
 }
 
+/// A request, as a denial tells of it.
+struct Asked {
+    /// Method and URL, without query and user.
+    text: String,
+    /// The smallest rule that can be pasted into a shell.
+    rule: String,
+}
+
+impl Asked {
+    fn of(request: &http::Request<WasiBody>) -> Self {
+        let (uri, method) = (request.uri(), request.method().as_str());
+        let scheme = uri.scheme_str().unwrap_or("https");
+        let authority = uri.authority().map_or("", |authority| authority.as_str());
+        let host = authority.rsplit('@').next().unwrap_or_default();
+        let text = plain(&format!("{method} {scheme}://{host}{}", uri.path()), MAX_ADDRESS);
+        let rule = Target::parse(&uri.to_string()).map_or_else(
+            |_| "none".to_owned(),
+            |target| {
+                let word = method.bytes().all(|b| b.is_ascii_uppercase());
+                let origin = target.origin();
+                if word { format!("{method} {origin}") } else { origin }
+            },
+        );
+        Self { text, rule: plain(&rule, MAX_ADDRESS) }
+    }
+
+    /// Writes down a failure that a grant or the operator could have prevented.
+    fn note(&self, failure: &Failure, denials: &Mutex<Vec<Denial>>) {
+        let Self { text, rule } = self;
+        let (grant, fix) = match failure {
+            Failure::Denied(Layer::Manifest) => (
+                format!("network: {rule}"),
+                format!("add \"{rule}\" to grants.network in the manifest and push it as a new version"),
+            ),
+            Failure::Denied(Layer::Registrar) => (
+                format!("ceilings.network of the registering key: {rule}"),
+                format!("skillvisor keys create NAME --network '{rule}', and push the skill again with that key"),
+            ),
+            Failure::Denied(Layer::Caller) => (
+                format!("ceilings.network of the calling key: {rule}"),
+                format!("skillvisor keys create NAME --network '{rule}', and call with that key"),
+            ),
+            Failure::Denied(Layer::Request) => {
+                (format!("network: {rule}"), "send the request without \"networkEnabled\": false".to_owned())
+            }
+            Failure::Prohibited(address) => {
+                tracing::info!(egress.address = %address, egress.asked = text, "An address that is not public was refused");
+                let fix = "the operator can allow its network: skillvisor serve --egress-allow-cidrs CIDR";
+                ("egress.allow_cidrs".to_owned(), fix.to_owned())
+            }
+            Failure::Unsafe(why) => ("none".to_owned(), format!("no grant allows it: the request {why}")),
+            _ => return,
+        };
+        let denial = Denial { import: "wasi:http/outgoing-handler".into(), asked: text.clone(), grant, fix };
+        let mut denials = denials.lock();
+        if denials.len() < MAX_DENIALS && !denials.contains(&denial) {
+            denials.push(denial);
+        }
+    }
+}
+
+/// The interface's own word for a failure.
+fn error(failure: &Failure) -> Error {
+    match failure {
+        Failure::Unsafe(_) => Error::HttpRequestUriInvalid,
+        Failure::Denied(_) => Error::HttpRequestDenied,
+        Failure::Prohibited(_) => Error::DestinationIpProhibited,
+        Failure::NoAddress => Error::DnsError { rcode: None, info_code: None },
+        Failure::LookupTimeout => Error::DnsTimeout,
+        Failure::TooManyConnections => Error::ConnectionLimitReached,
+        Failure::Unreachable => Error::ConnectionRefused,
+        Failure::ConnectTimeout => Error::ConnectionTimeout,
+        Failure::Certificate => Error::TlsCertificateError,
+        Failure::Tls => Error::TlsProtocolError,
+        Failure::RequestBody(most) => Error::HttpRequestBodySize(Some(*most)),
+        Failure::ResponseHead(most) => Error::HttpResponseHeaderSectionSize(Some(*most)),
+        Failure::ResponseBody(most) => Error::HttpResponseBodySize(Some(*most)),
+        Failure::ReadTimeout => Error::ConnectionReadTimeout,
+        Failure::Late => Error::HttpResponseTimeout,
+        Failure::Incomplete => Error::HttpResponseIncomplete,
+        Failure::Protocol => Error::HttpProtocolError,
+    }
+}
+
+/// The same for the guest, for what can happen in the middle of a body.
+pub(super) fn body_error(error: &Error) -> Option<ErrorCode> {
+    Some(match error {
+        Error::HttpRequestBodySize(most) => ErrorCode::HttpRequestBodySize(*most),
+        Error::HttpResponseBodySize(most) => ErrorCode::HttpResponseBodySize(*most),
+        Error::HttpResponseHeaderSectionSize(most) => ErrorCode::HttpResponseTrailerSectionSize(*most),
+        Error::ConnectionReadTimeout => ErrorCode::ConnectionReadTimeout,
+        Error::HttpResponseTimeout => ErrorCode::HttpResponseTimeout,
+        Error::HttpResponseIncomplete => ErrorCode::HttpResponseIncomplete,
+        Error::HttpProtocolError => ErrorCode::HttpProtocolError,
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use http_body_util::{BodyExt, Empty};
+    use http_body_util::Empty;
 
     use super::*;
+    use crate::egress::EgressSettings;
+    use crate::model::Digest;
 
-    #[test]
-    fn a_denial_repeats_no_more_of_an_address_than_a_reader_wants() {
-        let mut egress = NoEgress::default();
-        let uri = format!("https://{0}/{0}", "x".repeat(5000));
+    fn denial(uri: &str) -> Denial {
+        let call = SandboxCall::detached(Digest::of(b""), "null");
+        let mut egress = Egress::new(&call, Guard::new(EgressSettings::default()).unwrap());
         let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
         let request = http::Request::get(uri).body(body).unwrap();
         drop(egress.send_request(request, None, Box::new(async { Ok(()) })));
-        let denial = &egress.denials[0];
+        egress.end().0.remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_denial_repeats_no_more_of_an_address_than_a_reader_wants() {
+        let denial = denial(&format!("https://{0}/{0}", "x".repeat(5000)));
         for text in [&denial.asked, &denial.grant] {
-            assert!(text.len() <= MAX_ADDRESS + "network: https://".len(), "{} bytes", text.len());
+            assert!(text.len() <= MAX_ADDRESS + "network: ".len(), "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_denial_names_neither_user_nor_query_and_its_fix_can_be_pasted() {
+        let denial = denial("https://A.example/x';reboot?token=1");
+        assert_eq!(denial.asked, "GET https://A.example/x';reboot");
+        assert_eq!(denial.grant, "network: GET https://a.example");
+        assert!(denial.fix.contains("\"GET https://a.example\" to grants.network"), "{}", denial.fix);
+        let denial = self::denial("https://ada:secret@a.example/");
+        assert_eq!((denial.asked.as_str(), denial.grant.as_str()), ("GET https://a.example/", "none"));
+        assert!(!denial.fix.contains("secret"), "{}", denial.fix);
     }
 }

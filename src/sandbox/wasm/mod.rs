@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use wasmtime::Engine;
 
+use crate::egress::Guard;
 use crate::model::{Digest, Error};
 use crate::telemetry::Telemetry;
 
@@ -56,6 +57,8 @@ pub struct WasmSettings {
     pub compile: CompileSettings,
     /// Where compilations are counted.
     pub telemetry: Arc<Telemetry>,
+    /// The guests' way out.
+    pub egress: Arc<Guard>,
 }
 
 /// Runs WebAssembly components, each call in a fresh instance.
@@ -80,7 +83,12 @@ impl WasmSandbox {
         let hash = compatibility(&engine);
         let linker = bindings::linker(&engine).map_err(Error::internal)?;
         let ticker = Ticker::start(engine.weak())?;
-        let guests = Guests::start(engine.clone(), ticker, Room::new(settings.instances, memories))?;
+        let guests = Guests::start(
+            engine.clone(),
+            ticker,
+            Room::new(settings.instances, memories),
+            Arc::clone(&settings.egress),
+        )?;
         let components = Components::open(engine, linker, settings.cache.join(&hash))?;
         let compiler = Compiler::start(settings, components.directory(), &hash);
         Ok(Self { components, compiler, guests, reset })

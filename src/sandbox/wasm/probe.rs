@@ -57,6 +57,7 @@ impl SandboxCall {
             ends: Ends::Whole,
             cancel: CancellationToken::new(),
             context: Arc::new(context),
+            network: Arc::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use wasmtime::component::{ComponentType, Lift};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, format_err};
 use wasmtime_wasi::I32Exit;
 
+use crate::egress::Guard;
 use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
 use crate::sandbox::{Ends, SandboxCall, SandboxReply};
 
@@ -45,6 +46,7 @@ pub(super) struct Guests {
     room: Room,
     budget: Budget,
     threads: Threads,
+    egress: Arc<Guard>,
 }
 
 /// How a call came back from the guest.
@@ -52,8 +54,8 @@ type Called = wasmtime::Result<Result<String, RunError>>;
 
 impl Guests {
     /// Starts the threads.
-    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room) -> Result<Self, Error> {
-        Ok(Self { engine, ticker, room, budget: Budget::of_this_machine(), threads: Threads::start()? })
+    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room, egress: Arc<Guard>) -> Result<Self, Error> {
+        Ok(Self { engine, ticker, room, budget: Budget::of_this_machine(), threads: Threads::start()?, egress })
     }
 
     /// Runs the call to its end, its deadline, or until it is cancelled.
@@ -65,12 +67,13 @@ impl Guests {
         };
         let ticking = self.ticker.hold();
         let lumps = Arc::clone(&loaded.lumps);
-        let (engine, share) = (self.engine.clone(), self.budget.share(&call.context.owner));
+        let engine = self.engine.clone();
+        let held = (self.budget.share(&call.context.owner), Arc::clone(&self.egress));
         // The store is made and freed on one thread: memory that wanders between threads is dear.
         let work = async move {
             // Given back when the instance is gone, also when this task is ended from outside.
             let _taken = taken;
-            Ok(Attempt::new(&engine, loaded, call, share)?.run().await)
+            Ok(Attempt::new(&engine, loaded, call, held)?.run().await)
         };
         let reply = self.threads.run(Box::pin(work), lumps).await;
         drop(ticking);
@@ -89,7 +92,7 @@ impl Guests {
             return Err(Error::new(Code::Unavailable, "the host is shutting down"));
         };
         let taken = self.room.take(loaded.memories, asked.deadline).await?;
-        let (engine, budget) = (self.engine.clone(), Budget::of_this_machine());
+        let (engine, budget, egress) = (self.engine.clone(), Budget::of_this_machine(), Arc::clone(&self.egress));
         let task = runtime.spawn(async move {
             let _taken = taken;
             let mut times = Vec::with_capacity(rounds);
@@ -97,8 +100,8 @@ impl Guests {
                 let mut asked = asked.clone();
                 let begun = Instant::now();
                 let args = std::mem::take(&mut asked.args);
-                let share = budget.share(&asked.context.owner);
-                let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked, share)?;
+                let held = (budget.share(&asked.context.owner), Arc::clone(&egress));
+                let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked, held)?;
                 let ended = if with_call {
                     call(&mut attempt.store, &loaded, &attempt.call, args).await.map(drop)
                 } else {
@@ -125,8 +128,13 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(engine: &Engine, loaded: Arc<Loaded>, call: SandboxCall, share: Share) -> Result<Self, Error> {
-        let state = State::new(&call.limits, call.deadline, Arc::clone(&call.context), share);
+    fn new(
+        engine: &Engine,
+        loaded: Arc<Loaded>,
+        call: SandboxCall,
+        (share, egress): (Share, Arc<Guard>),
+    ) -> Result<Self, Error> {
+        let state = State::new(&call, share, egress);
         let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -168,6 +176,7 @@ impl Attempt {
             Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
         let state = self.store.into_data();
+        let (denials, egress_bytes) = state.egress.end();
         let (stdout, stdout_truncated) = self.stdout.take();
         let (stderr, stderr_truncated) = self.stderr.take();
         SandboxReply {
@@ -177,9 +186,10 @@ impl Attempt {
             usage: Usage {
                 fuel: fuel_units(&self.call.limits).saturating_sub(fuel_left),
                 memory_peak_bytes: state.limiter.peak(),
+                egress_bytes,
                 ..Usage::default()
             },
-            denials: state.egress.denials,
+            denials,
         }
     }
 

@@ -7,17 +7,18 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
-use crate::model::Limits;
-use crate::sandbox::RunContext;
+use crate::egress::Guard;
+use crate::sandbox::{RunContext, SandboxCall};
 
 use super::budget::Share;
-use super::egress::NoEgress;
+use super::egress::Egress;
 use super::limiter::MemoryLimiter;
 use super::output::CappedOutput;
 
 /// Host resources (streams, pollables, …) that a guest may hold at once. What hangs on one of
 /// them is host memory that `limits.memoryMb` does not count: about 60 KiB for a request with
-/// all that fits into it, and so about 60 MiB for the worst guest.
+/// all that fits into it, and so about 60 MiB for the worst guest. A response has less: its
+/// head is bounded by `egress`, and so is the number of bodies that are still coming.
 pub(super) const MAX_RESOURCES: usize = 1_000;
 /// Most random bytes in one call.
 const MAX_RANDOM: u64 = 1 << 20;
@@ -31,15 +32,16 @@ pub(super) struct State {
     pub(super) context: Arc<RunContext>,
     pub(super) stdout: CappedOutput,
     pub(super) stderr: CappedOutput,
-    pub(super) egress: NoEgress,
+    pub(super) egress: Egress,
     wasi: Option<WasiCtx>,
     table: ResourceTable,
     http: WasiHttpCtx,
 }
 
 impl State {
-    /// The state for a run under `limits` that ends at `deadline`.
-    pub(super) fn new(limits: &Limits, deadline: Instant, context: Arc<RunContext>, share: Share) -> Self {
+    /// The state for a call, with a share of the memory and a way out.
+    pub(super) fn new(call: &SandboxCall, share: Share, egress: Arc<Guard>) -> Self {
+        let limits = &call.limits;
         #[expect(clippy::cast_possible_truncation, reason = "at most 64 MiB")]
         let cap = limits.output_bytes as usize;
         let mut table = ResourceTable::new();
@@ -48,11 +50,11 @@ impl State {
         http.set_field_size_limit(MAX_FIELDS);
         Self {
             limiter: MemoryLimiter::new(limits.memory_mb << 20, share),
-            deadline,
-            context,
+            deadline: call.deadline,
+            context: Arc::clone(&call.context),
             stdout: CappedOutput::new(cap),
             stderr: CappedOutput::new(cap),
-            egress: NoEgress::default(),
+            egress: Egress::new(call, egress),
             wasi: None,
             table,
             http,

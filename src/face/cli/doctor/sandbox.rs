@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::egress::Guard;
 use crate::files;
 use crate::model::{Digest, Error, OwnerId};
 use crate::sandbox::{
@@ -55,6 +56,7 @@ async fn measure(scratch: &Path) -> Result<Freshness, Error> {
         instances: 64,
         compile: options.compile,
         telemetry: Arc::clone(&Telemetry::new()),
+        egress: Guard::new(options.egress)?,
     })?;
     let digest = Digest::of(HELLO);
     let request = PrepareRequest { owner: OwnerId::system(), digest, file, bytes: HELLO.len() as u64 };

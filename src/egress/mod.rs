@@ -1,0 +1,31 @@
+//! The one way out: what the host fetches for somebody goes through here.
+//!
+//! A request is matched with its grants on the very text that will be sent, before any name
+//! is looked up. The name is looked up once, every answer must be an address of the public
+//! internet (or of a network that the operator allows), and only a checked address is
+//! connected to. Redirects are not followed: who asked sees them, and asks again.
+//!
+//! Everything runs on the runtime the guard was made on, whoever asks: a connection outlives
+//! the request that opened it. Connections are kept for their owner, and never cross to another.
+
+mod address;
+mod body;
+mod connection;
+mod failure;
+mod guard;
+mod outside;
+mod pool;
+mod rule;
+mod target;
+mod tls;
+
+#[cfg(test)]
+mod corpus;
+#[cfg(test)]
+mod tests;
+
+pub use self::body::Received;
+pub use self::failure::{Failure, Layer};
+pub use self::guard::{Admitted, Body, EgressSettings, Errand, Guard, Meter};
+pub use self::rule::{NetworkGrant, covers};
+pub use self::target::Target;
