@@ -38,7 +38,11 @@ async fn life(host: &Host, number: usize, bytes: Vec<u8>) -> String {
     while host.get(&path).await.body["state"] == "compiling" {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let run = host.run(&name, json!({}), limits).await;
+    let mut run = host.run(&name, json!({}), limits.clone()).await;
+    if run.status == 422 {
+        // Its `run` is of another type now, and called as such.
+        run = host.run(&name, json!({ "args": "{}" }), limits).await;
+    }
     let outcome = match run.status.as_u16() {
         200 => {
             let status = run.body["status"].as_str().unwrap();
@@ -47,8 +51,9 @@ async fn life(host: &Host, number: usize, bytes: Vec<u8>) -> String {
             assert!(!["internal", "unavailable"].contains(&code), "mutant {number}: {}", run.body);
             format!("{status} {code}")
         }
-        // It could not be compiled after all.
+        // It could not be compiled after all, or wants what this test does not know.
         409 => run.summary(),
+        422 if run.body["code"] == "invalid_args" => run.summary(),
         _ => panic!("mutant {number}: {} {}", run.summary(), run.body),
     };
     assert_eq!(host.send(Method::DELETE, &path, Value::Null).await.status, 204, "mutant {number}");
