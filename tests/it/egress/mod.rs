@@ -269,3 +269,18 @@ async fn many_fetches_at_once_share_few_connections() {
     }
     assert!(upstream.connections() <= 64, "{}", upstream.connections());
 }
+
+#[tokio::test]
+async fn a_connection_that_closes_under_a_request_is_replaced_if_that_changes_nothing() {
+    let upstream = Upstream::start().await;
+    let host = pushed(open_host(), &["public"]).await;
+    let fetch = async |method: &str| {
+        fetch_as(&host, host.key(), json!({ "method": method, "url": upstream.url("/fresh") })).await
+    };
+    assert_eq!(fetch("GET").await["status"], "success");
+    assert_eq!(fetch("GET").await["status"], "success");
+    assert_eq!(upstream.connections(), 2);
+    // Nobody knows whether this was carried out.
+    assert_eq!(refused(&fetch("POST").await), "HttpResponseIncomplete");
+    assert_eq!(upstream.connections(), 2);
+}
