@@ -9,8 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
+use http_body::Body as _;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, Empty, Limited};
 use ipnet::IpNet;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -184,6 +185,7 @@ impl Guard {
                 None => timeout_at(by, self.open(&origin, &owner)).await.map_err(|_| Failure::ConnectTimeout)??,
             };
             connection.count_for(Some(Arc::clone(&errand.meter)));
+            let again = is_reused.then(|| repeatable(&request)).flatten();
             let sent = connection.sender.try_send_request(request);
             let sent = match errand.first_byte_timeout {
                 Some(timeout) => tokio::time::timeout(timeout, sent).await.map_err(|_| Failure::ReadTimeout)?,
@@ -191,9 +193,11 @@ impl Guard {
             };
             match sent {
                 Ok(response) => return Ok(self.received(response, &errand, (connection, place, owner, origin))),
-                Err(mut error) => match error.take_message() {
-                    // The other side had closed it before anything was sent.
-                    Some(unsent) if is_reused => request = unsent,
+                // The other side has closed a connection that waited, before anything was sent
+                // or while it was. A new connection is not tried twice, so this ends.
+                Err(mut error) => match (error.take_message(), again) {
+                    (Some(unsent), _) if is_reused => request = unsent,
+                    (None, Some(again)) if error.error().is_incomplete_message() => request = again,
                     _ => return Err(Failure::of(&error.into_error(), MAX_HEAD, MAX_BODY)),
                 },
             }
@@ -272,6 +276,18 @@ impl Guard {
             }
         })
     }
+}
+
+/// The same request once more, if it changes nothing to send it twice (RFC 9110, section 9.2.2).
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    if !request.method().is_safe() || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut again = Request::new(Empty::new().map_err(|never| match never {}).boxed_unsync());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    Some(again)
 }
 
 /// The request as it is sent: path and `host` as they were matched.

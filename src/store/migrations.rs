@@ -173,6 +173,21 @@ mod tests {
     }
 
     #[test]
+    fn a_skill_of_the_first_version_has_no_network_in_the_second() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        MIGRATIONS.to_version(&mut connection, 1).unwrap();
+        let insert = "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
+            source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, registered_by,
+            manifest_digest, created_at, updated_at)
+            VALUES (x'00', 'a', 'b', '1.0.0', '', x'00', '{}', 1, 'on', '[]', 'local', '{}', '{}', '{}', '[]', '[]',
+            '[]', 'ready', 'k', x'00', 0, 0)";
+        connection.execute(insert, []).unwrap();
+        apply(&mut connection).unwrap();
+        let network: String = connection.query_row("SELECT frozen_network FROM skills", [], |row| row.get(0)).unwrap();
+        assert_eq!(network, "[]");
+    }
+
+    #[test]
     fn a_newer_schema_is_refused_with_advice() {
         let mut connection = Connection::open_in_memory().unwrap();
         connection.pragma_update(None, "user_version", 999).unwrap();

@@ -10,8 +10,8 @@ use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
 use crate::egress::{Errand, Failure, Guard, Layer, Meter, NetworkGrant, Target};
-use crate::model::{Denial, OwnerId, plain};
-use crate::sandbox::SandboxCall;
+use crate::model::{Denial, plain};
+use crate::sandbox::{RunContext, SandboxCall};
 
 /// Denials kept for one execution; further ones say nothing new.
 const MAX_DENIALS: usize = 20;
@@ -24,7 +24,7 @@ const BODY_CHUNK: usize = 4 << 10;
 pub(super) struct Egress {
     guard: Arc<Guard>,
     grant: Arc<NetworkGrant>,
-    owner: OwnerId,
+    context: Arc<RunContext>,
     deadline: Instant,
     denials: Denials,
     meter: Meter,
@@ -40,7 +40,7 @@ impl Egress {
         Self {
             guard,
             grant: Arc::clone(&call.network),
-            owner: call.context.owner.clone(),
+            context: Arc::clone(&call.context),
             deadline: call.deadline,
             denials: Denials::default(),
             meter: Meter::default(),
@@ -56,7 +56,7 @@ impl Egress {
     fn errand(&self, options: Option<RequestOptions>) -> Errand {
         let RequestOptions { connect_timeout, first_byte_timeout, between_bytes_timeout } = options.unwrap_or_default();
         Errand {
-            owner: self.owner.clone(),
+            owner: self.context.owner.clone(),
             deadline: self.deadline,
             connect_timeout,
             first_byte_timeout,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use reqwest::{Method, multipart};
 use serde_json::{Value, json};
 
-use crate::support::{Host, Reply, guest, reply};
+use crate::support::{Host, Reply, guest, reply, until};
 use crate::tls::Authority;
 
 use self::upstream::Upstream;
@@ -268,4 +268,42 @@ async fn many_fetches_at_once_share_few_connections() {
         assert!(all.into_iter().all(|well| well));
     }
     assert!(upstream.connections() <= 64, "{}", upstream.connections());
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_under_a_request_is_replaced_if_that_changes_nothing() {
+    let upstream = Upstream::start().await;
+    let host = pushed(open_host(), &["public"]).await;
+    let fetch = async |method: &str| {
+        fetch_as(&host, host.key(), json!({ "method": method, "url": upstream.url("/fresh") })).await
+    };
+    assert_eq!(fetch("GET").await["status"], "success");
+    assert_eq!(fetch("GET").await["status"], "success");
+    assert_eq!(upstream.connections(), 2);
+    // Nobody knows whether this was carried out.
+    assert_eq!(refused(&fetch("POST").await), "HttpResponseIncomplete");
+    assert_eq!(upstream.connections(), 2);
+}
+
+#[tokio::test]
+async fn an_owner_who_has_all_its_places_takes_none_from_others() {
+    let upstream = Upstream::start().await;
+    let host = open_host();
+    let (greedy, other) = (key(&host, "greedy", &["public"]).await, key(&host, "other", &["public"]).await);
+    for key in [&greedy, &other] {
+        assert!(push(&host, key, "fetch", &["public"]).await.status.is_success());
+    }
+    let silent = upstream.url("/silence");
+    let held = futures_util::future::join_all((0..70).map(|_| fetch_as(&host, &greedy, json!({ "url": silent }))));
+    let rest = async {
+        until(async || (upstream.connections() == 64).then_some(())).await;
+        let args = json!({ "url": upstream.url("/number") });
+        assert_eq!(fetch_as(&host, &other, args).await["output"]["body"], "65");
+    };
+    // Those who hold the places go on for as long as they may, which nobody waits for here.
+    tokio::select! {
+        () = rest => {}
+        _ = held => panic!("nobody was held"),
+    }
+    assert_eq!(upstream.connections(), 65);
 }

@@ -45,7 +45,7 @@ impl Upstream {
 
 async fn serve(stream: TcpStream, number: usize) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
-    loop {
+    for request in 0.. {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if stream.read_line(&mut head).await? == 0 {
@@ -56,9 +56,14 @@ async fn serve(stream: TcpStream, number: usize) -> std::io::Result<()> {
         let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
         stream.read_exact(&mut body).await?;
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        if path == "/fresh" && request > 0 {
+            // As a server does that has just decided to wait no longer.
+            return Ok(());
+        }
         let text = format!("{head}{}", String::from_utf8_lossy(&body));
         answer(&mut stream, &path, number, &text).await?;
     }
+    Ok(())
 }
 
 async fn answer(stream: &mut BufReader<TcpStream>, path: &str, number: usize, request: &str) -> std::io::Result<()> {
