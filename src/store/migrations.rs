@@ -10,10 +10,9 @@ use crate::model::Error;
 /// Times are milliseconds since the Unix epoch, ids the 16 bytes of a UUIDv7, digests 32 bytes.
 ///
 /// `skills` keeps deleted versions, with `deleted_at`: a version never changes its meaning.
-/// `skill_executions` shows all executions. Those that have ended, which never change, and
-/// `execution_results` are clustered by their time-ordered id, so that an insert is an append
-/// and old rows go in one range. Those that are open stand in a small table, which is empty
-/// when nothing runs, at random places, so that they come and go in the same few pages.
+/// `skill_executions` and `execution_results` are clustered by their time-ordered id, so
+/// that an insert is an append and old rows go in one range. Open executions have an index
+/// of their own that is empty when nothing runs.
 const FIRST: &str = "
 CREATE TABLE keys (
     id TEXT NOT NULL PRIMARY KEY,
@@ -70,29 +69,7 @@ CREATE TABLE skills (
     UNIQUE (owner, name, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE open_executions (
-    place INTEGER NOT NULL PRIMARY KEY,
-    id BLOB NOT NULL,
-    owner TEXT NOT NULL,
-    status TEXT NOT NULL,
-    skill_id BLOB NOT NULL,
-    skill TEXT NOT NULL,
-    function TEXT NOT NULL,
-    digest BLOB NOT NULL,
-    key_id TEXT NOT NULL,
-    door TEXT NOT NULL,
-    session_id TEXT,
-    parent_id BLOB,
-    attempts INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    started_at INTEGER,
-    queue_us INTEGER NOT NULL,
-    args_sha256 BLOB NOT NULL,
-    args_bytes INTEGER NOT NULL,
-    args_copy TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE ended_executions (
+CREATE TABLE skill_executions (
     id BLOB NOT NULL PRIMARY KEY,
     owner TEXT NOT NULL,
     status TEXT NOT NULL,
@@ -107,10 +84,97 @@ CREATE TABLE ended_executions (
     attempts INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     started_at INTEGER,
+    finished_at INTEGER,
+    duration_us INTEGER,
     queue_us INTEGER NOT NULL,
+    fuel INTEGER NOT NULL,
+    memory_peak_bytes INTEGER NOT NULL,
+    egress_bytes INTEGER NOT NULL,
+    exit_code INTEGER,
+    error_code TEXT,
+    error_message TEXT,
+    error_detail TEXT,
+    denials TEXT,
     args_sha256 BLOB NOT NULL,
     args_bytes INTEGER NOT NULL,
     args_copy TEXT NOT NULL,
+    output_sha256 BLOB,
+    output_bytes INTEGER,
+    output_copy TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX skill_executions_owner ON skill_executions (owner, id);
+CREATE INDEX skill_executions_open ON skill_executions (id) WHERE status IN ('pending', 'running');
+CREATE INDEX skill_executions_session ON skill_executions (owner, session_id, id) WHERE session_id IS NOT NULL;
+CREATE INDEX skill_executions_parent ON skill_executions (parent_id, id) WHERE parent_id IS NOT NULL;
+
+CREATE TABLE execution_results (
+    execution_id BLOB NOT NULL PRIMARY KEY,
+    owner TEXT NOT NULL,
+    output TEXT,
+    stdout TEXT NOT NULL,
+    stderr TEXT NOT NULL,
+    stdout_truncated INTEGER NOT NULL,
+    stderr_truncated INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// The columns that open and ended executions share.
+macro_rules! at_start {
+    () => {
+        "owner TEXT NOT NULL,
+    status TEXT NOT NULL,
+    skill_id BLOB NOT NULL,
+    skill TEXT NOT NULL,
+    function TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    key_id TEXT NOT NULL,
+    door TEXT NOT NULL,
+    session_id TEXT,
+    parent_id BLOB,
+    attempts INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    queue_us INTEGER NOT NULL,
+    args_sha256 BLOB NOT NULL,
+    args_bytes INTEGER NOT NULL,
+    args_copy TEXT NOT NULL"
+    };
+}
+
+/// Their names.
+macro_rules! names_at_start {
+    () => {
+        "id, owner, status, skill_id, skill, function, digest, key_id, door, session_id, parent_id, attempts,
+    created_at, started_at, queue_us, args_sha256, args_bytes, args_copy"
+    };
+}
+
+/// The names of what only ended ones have.
+macro_rules! names_at_end {
+    () => {
+        "finished_at, duration_us, fuel, memory_peak_bytes, egress_bytes, exit_code, error_code, error_message,
+    error_detail, denials, output_sha256, output_bytes, output_copy"
+    };
+}
+
+/// Executions that have ended never change, and are clustered by their time-ordered id. Those that
+/// are open stand in a small table, which is empty when nothing runs, at random places, so that
+/// they come and go in the same few pages. `skill_executions` shows both.
+const OPEN_AND_ENDED: &str = concat!(
+    "CREATE TABLE open_executions (
+    place INTEGER NOT NULL PRIMARY KEY,
+    id BLOB NOT NULL,
+    ",
+    at_start!(),
+    "
+) STRICT;
+
+CREATE TABLE ended_executions (
+    id BLOB NOT NULL PRIMARY KEY,
+    ",
+    at_start!(),
+    ",
     finished_at INTEGER,
     duration_us INTEGER,
     fuel INTEGER NOT NULL,
@@ -126,34 +190,48 @@ CREATE TABLE ended_executions (
     output_copy TEXT
 ) STRICT, WITHOUT ROWID;
 
+INSERT INTO ended_executions (",
+    names_at_start!(),
+    ", ",
+    names_at_end!(),
+    ")
+SELECT ",
+    names_at_start!(),
+    ", ",
+    names_at_end!(),
+    " FROM skill_executions WHERE status NOT IN ('pending', 'running');
+
+INSERT INTO open_executions (",
+    names_at_start!(),
+    ")
+SELECT ",
+    names_at_start!(),
+    " FROM skill_executions WHERE status IN ('pending', 'running');
+
+DROP TABLE skill_executions;
+
 CREATE INDEX ended_executions_owner ON ended_executions (owner, id);
 CREATE INDEX ended_executions_session ON ended_executions (owner, session_id, id) WHERE session_id IS NOT NULL;
 CREATE INDEX ended_executions_parent ON ended_executions (parent_id, id) WHERE parent_id IS NOT NULL;
 
 CREATE VIEW skill_executions AS
-SELECT * FROM ended_executions
+SELECT ",
+    names_at_start!(),
+    ", ",
+    names_at_end!(),
+    " FROM ended_executions
 UNION ALL
-SELECT id, owner, status, skill_id, skill, function, digest, key_id, door, session_id, parent_id, attempts, created_at,
-    started_at, queue_us, args_sha256, args_bytes, args_copy,
-    NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM open_executions;
-
-CREATE TABLE execution_results (
-    execution_id BLOB NOT NULL PRIMARY KEY,
-    owner TEXT NOT NULL,
-    output TEXT,
-    stdout TEXT NOT NULL,
-    stderr TEXT NOT NULL,
-    stdout_truncated INTEGER NOT NULL,
-    stderr_truncated INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-";
+SELECT ",
+    names_at_start!(),
+    ", NULL, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM open_executions;"
+);
 
 /// What registered before could ask for no network.
 const FROZEN_NETWORK: &str = "ALTER TABLE skills ADD COLUMN frozen_network TEXT NOT NULL DEFAULT '[]'";
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =
-    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(FROZEN_NETWORK)]));
+    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK)]));
 
 /// Brings the database to the newest schema.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {
@@ -173,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_of_the_first_version_has_no_network_in_the_second() {
+    fn a_skill_of_the_first_version_has_no_network() {
         let mut connection = Connection::open_in_memory().unwrap();
         MIGRATIONS.to_version(&mut connection, 1).unwrap();
         let insert = "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
@@ -185,6 +263,28 @@ mod tests {
         apply(&mut connection).unwrap();
         let network: String = connection.query_row("SELECT frozen_network FROM skills", [], |row| row.get(0)).unwrap();
         assert_eq!(network, "[]");
+    }
+
+    #[test]
+    fn executions_of_the_first_version_are_there_in_the_second_ended_or_open_as_they_were() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        MIGRATIONS.to_version(&mut connection, 1).unwrap();
+        for (id, status) in [(1_u8, "success"), (2, "running"), (3, "running"), (4, "error")] {
+            let insert = "INSERT INTO skill_executions (id, owner, status, skill_id, skill, function, digest, key_id, door,
+                attempts, created_at, queue_us, fuel, memory_peak_bytes, egress_bytes, args_sha256, args_bytes, args_copy)
+                VALUES (?1, 'a', ?2, x'00', 'b@1.0.0', 'run', x'00', 'k', 'http', 1, 5, 0, 7, 0, 0, x'00', 2, '{}')";
+            connection.execute(insert, rusqlite::params![[id; 16], status]).unwrap();
+        }
+        apply(&mut connection).unwrap();
+        let ids = |table: &str| -> String {
+            let text =
+                format!("SELECT group_concat(hex(substr(id, 1, 1)) || fuel) FROM (SELECT * FROM {table} ORDER BY id)");
+            connection.query_row(&text, [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!(ids("ended_executions"), "017,047");
+        assert_eq!(ids("skill_executions"), "017,020,030,047");
+        let open: u32 = connection.query_row("SELECT count(*) FROM open_executions", [], |row| row.get(0)).unwrap();
+        assert_eq!(open, 2);
     }
 
     #[test]
