@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use crate::model::{Digest, Error, Execution, redacted_copy};
 use crate::store::{ArgsRecord, FinishedExecution, Store};
 
@@ -21,40 +23,42 @@ pub enum Audit {
 }
 
 impl Audit {
-    /// Writes down that a run begins.
-    pub(super) async fn open(
+    /// Writes down that a run begins; `then` hears of it on the writer's thread, or here.
+    pub(super) fn open(
         self,
         store: &Store,
-        execution: &Arc<Execution>,
-        args: &Arc<ArgsRecord>,
-    ) -> Result<(), Error> {
+        execution: Arc<Execution>,
+        args: Arc<ArgsRecord>,
+        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
         match self {
-            Self::Full => store.open_execution(Arc::clone(execution), Arc::clone(args)).await,
-            Self::AtEnd | Self::Off => Ok(()),
+            Self::Full => store.open_execution(execution, args, then),
+            Self::AtEnd | Self::Off => then(Ok(())),
         }
     }
 
-    /// Writes down how a run ended.
-    pub(super) async fn close(
+    /// Writes down how a run ended; `then` hears of it on the writer's thread, or here.
+    pub(super) fn close(
         self,
         store: &Store,
-        execution: &Arc<Execution>,
-        args: Arc<ArgsRecord>,
-    ) -> Result<(), Error> {
+        runtime: &Handle,
+        (execution, args): (Arc<Execution>, Arc<ArgsRecord>),
+        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
         match self {
-            Self::Off => Ok(()),
-            Self::Full | Self::AtEnd => super::close::close(store, finished(execution, args)).await,
+            Self::Off => then(Ok(())),
+            Self::Full | Self::AtEnd => super::close::close(store, runtime, finished(execution, args), then),
         }
     }
 }
 
 /// The record of a run that has ended.
-fn finished(execution: &Arc<Execution>, args: Arc<ArgsRecord>) -> FinishedExecution {
+fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>) -> FinishedExecution {
     let output = execution.output.as_ref().map(|output| output.get());
     FinishedExecution {
         output_digest: output.map(|text| Digest::of(text.as_bytes())),
         output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
-        execution: Arc::clone(execution),
+        execution,
         args,
     }
 }

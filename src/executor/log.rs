@@ -2,7 +2,7 @@
 
 use crate::model::{Execution, Status};
 
-/// Logs that an execution has ended and is written down. Those that went well are logged at
+/// Logs that an execution has ended. Those that went well are logged at
 /// `debug`: there may be thousands in a second, and the audit has them all.
 pub(super) fn ended(execution: &Execution) {
     macro_rules! log {

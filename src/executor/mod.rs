@@ -4,27 +4,24 @@ mod admission;
 mod audit;
 mod close;
 mod log;
-mod outlive;
 mod records;
+mod running;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::egress::NetworkGrant;
-use crate::model::{
-    Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Scope, Skill,
-    Status, Streams, Usage, redacted_copy, strict_value,
-};
+use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
-use crate::sandbox::{Ends, RunContext, SandboxCall, SandboxProvider, SandboxReply};
-use crate::store::{ArgsRecord, Store};
+use crate::sandbox::SandboxProvider;
+use crate::store::Store;
 use crate::telemetry::{Load, Telemetry};
 
 use self::admission::Admission;
-use self::outlive::Outlive;
+use self::running::Running;
 
 pub use self::admission::AdmissionSettings;
 pub use self::audit::Audit;
@@ -115,7 +112,10 @@ impl Executor {
         let admitted = self.admit(caller, request).await;
         let admitted = admitted.inspect_err(|error| self.telemetry.executions.refused(error.code, door))?;
         let left = self.stopping.child_token();
-        Outlive::new(left.clone(), &self.runs, Arc::clone(self).run_and_record(admitted, left)).await
+        let _cancels_when_dropped = left.clone().drop_guard();
+        let (answer, answered) = oneshot::channel();
+        Running::begin(self, admitted, left, answer);
+        answered.await.map_err(Error::internal)??.into_execution()
     }
 
     /// Everything that can refuse a request before it is a run.
@@ -144,120 +144,6 @@ impl Executor {
         check_args(&request, (&skill, function), &limits)?;
         Ok(Admitted { caller, request, skill, function, limits, started, queue_ms, _place: place })
     }
-
-    async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {
-        let (execution, args) = self.open(&admitted).await?;
-        let mut execution = Arc::unwrap_or_clone(execution);
-        let reply = self.attempt(&admitted, &execution, left).await.unwrap_or_else(|error| {
-            tracing::error!(execution.id = %execution.id, "An execution could not be carried out: {error:?}");
-            let code = if error.code == Code::Internal { Code::Internal } else { Code::Unavailable };
-            SandboxReply::without_run(RunError::new(code, error.detail))
-        });
-        self.finish(&mut execution, &admitted, reply);
-        self.telemetry.executions.ended(&execution, admitted.caller.door);
-        let execution = Arc::new(execution);
-        self.audit.close(&self.store, &execution, args).await?;
-        log::ended(&execution);
-        Ok(Arc::unwrap_or_clone(execution))
-    }
-
-    /// Writes down that the run begins, before anything of the guest does.
-    async fn open(&self, admitted: &Admitted) -> Result<(Arc<Execution>, Arc<ArgsRecord>), Error> {
-        let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
-        let args = admitted.request.args.text();
-        let now = self.clock.now_ms();
-        let execution = Arc::new(Execution {
-            id: ExecutionId::generate(),
-            owner: key.owner.clone(),
-            skill: skill.id,
-            skill_address: Arc::clone(&admitted.skill.address),
-            function: admitted.skill.function_name(admitted.function),
-            digest: skill.handler.digest(),
-            status: Status::Running,
-            output: None,
-            expired: None,
-            streams: Streams::default(),
-            exit_code: None,
-            error: None,
-            denials: Vec::new(),
-            attempts: 1,
-            usage: Usage { queue_ms: admitted.queue_ms, ..Usage::default() },
-            parent_id: None,
-            session_id: admitted.request.session_id.clone(),
-            door: admitted.caller.door,
-            key_id: key.id.clone(),
-            created_at: now,
-            started_at: Some(now),
-            finished_at: None,
-            duration_us: None,
-        });
-        let args = Arc::new(ArgsRecord {
-            digest: Digest::of(args.as_bytes()),
-            bytes: args.len() as u64,
-            copy: redacted_copy(args, COPY_BYTES),
-        });
-        self.audit.open(&self.store, &execution, &args).await?;
-        Ok((execution, args))
-    }
-
-    async fn attempt(
-        &self,
-        admitted: &Admitted,
-        execution: &Execution,
-        cancel: CancellationToken,
-    ) -> Result<SandboxReply, Error> {
-        let limits = admitted.limits;
-        let attempt = Duration::from_millis(limits.attempt_timeout_ms);
-        let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
-        let attempt = Instant::now() + attempt;
-        let ends = if attempt < whole { Ends::Attempt } else { Ends::Whole };
-        let deadline = whole.min(attempt);
-        let left = deadline.saturating_duration_since(Instant::now());
-        let context = RunContext {
-            execution: execution.id,
-            skill: Arc::clone(&execution.skill_address),
-            owner: execution.owner.clone(),
-            session: execution.session_id.clone(),
-            attempt: 1,
-            deadline_ms: self.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
-        };
-        let call = SandboxCall {
-            digest: execution.digest,
-            function: Arc::clone(&execution.function),
-            args: admitted.request.args.text().to_owned(),
-            limits,
-            deadline,
-            ends,
-            cancel,
-            context: Arc::new(context),
-            network: Arc::new(network_for(admitted)),
-        };
-        self.sandbox.run(call).await
-    }
-
-    /// Puts the reply into the execution, after the output has been checked.
-    fn finish(&self, execution: &mut Execution, admitted: &Admitted, reply: SandboxReply) {
-        let outcome = reply.outcome.and_then(|output| {
-            check_output((&admitted.skill, admitted.function), output.get())?;
-            Ok(output)
-        });
-        match outcome {
-            Ok(output) => {
-                execution.status = Status::Success;
-                execution.output = Some(output);
-            }
-            Err(error) => {
-                execution.status = Status::of(error.code);
-                execution.error = Some(error);
-            }
-        }
-        execution.streams = reply.streams;
-        execution.exit_code = reply.exit_code;
-        execution.denials = reply.denials;
-        execution.usage = Usage { queue_ms: admitted.queue_ms, ..reply.usage };
-        execution.finished_at = Some(self.clock.now_ms());
-        execution.duration_us = u64::try_from(admitted.started.elapsed().as_micros()).ok();
-    }
 }
 
 /// What the run may use: as asked or as registered, under every ceiling.
@@ -267,17 +153,6 @@ fn limits_for(caller: &Caller, request: &ExecutionRequest, skill: &Skill) -> Res
     }
     let asked = request.limits.over(skill.limits);
     Ok(asked.intersect(skill.frozen_limits).intersect(caller.key.max_limits()))
-}
-
-/// Where the run may connect to: what the manifest asks for, under every ceiling.
-fn network_for(admitted: &Admitted) -> NetworkGrant {
-    let (skill, offline) = (&admitted.skill.skill, admitted.request.offline);
-    let manifest = skill.grants.network.clone();
-    if manifest.is_empty() {
-        return NetworkGrant::default();
-    }
-    let caller = admitted.caller.key.max_network();
-    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), caller, offline }
 }
 
 fn check_args(
@@ -294,17 +169,5 @@ fn check_args(
     checker.check(&request.args.to_value()).map_err(|fields| {
         let detail = format!("the arguments do not match the input schema of {}", skill.skill.address());
         Error::fields(Code::InvalidArgs, detail, fields)
-    })
-}
-
-fn check_output((skill, function): (&RegisteredSkill, usize), text: &str) -> Result<(), RunError> {
-    let internal = |error: Error| RunError::new(Code::Internal, error.detail);
-    let Some(checker) = skill.output(function).map_err(internal)? else { return Ok(()) };
-    let invalid = |message: String| RunError::new(Code::InvalidOutput, message);
-    // Strictly: a caller who reads another one of two equal keys would see what was not checked.
-    let value = strict_value(text).map_err(|error| invalid(format!("the output is {}", error.detail)))?;
-    checker.check(&value).map_err(|fields| {
-        let first = fields.first().map(|field| format!(" at {:?}: {}", field.pointer, field.detail));
-        invalid(format!("the output does not match the output schema{}", first.unwrap_or_default()))
     })
 }

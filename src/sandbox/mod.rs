@@ -7,9 +7,7 @@ pub(crate) mod shape;
 mod wasm;
 
 use std::collections::HashSet;
-use std::future::Future;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,9 +22,6 @@ use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId
 pub use self::wasm::{
     CompileSettings, Freshness, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main,
 };
-
-/// A future that a provider gives.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Something uploaded that is to be made ready to run.
 #[derive(Clone, Debug)]
@@ -149,6 +144,18 @@ impl SandboxReply {
     }
 }
 
+/// A call that can begin at once.
+pub trait ReadyRun: Send {
+    /// Runs the function to its end, or to a limit, on the provider's own threads; returns at
+    /// once. `ended` hears there how it went: `unavailable` if the guest could not be started
+    /// at all, `internal` for a bug; a guest that fails, or breaks a limit, is an `Ok` whose
+    /// outcome says so. If those threads end before the guest, `ended` is dropped.
+    fn begin(self: Box<Self>, ended: Ended);
+}
+
+/// Who hears how a run ended.
+pub type Ended = Box<dyn FnOnce(Result<SandboxReply, Error>) + Send>;
+
 /// A place where untrusted code runs.
 pub trait SandboxProvider: Send + Sync {
     /// Short name for logs and metrics, e.g. `wasm`.
@@ -172,13 +179,12 @@ pub trait SandboxProvider: Send + Sync {
     /// `compiling` if it is not ready, `invalid_component` if it does not fit this host.
     fn check(&self, digest: Digest) -> Result<(), Error>;
 
-    /// Runs one function to its end, or to a limit. Dropping the future stops the guest.
+    /// Loads what a call needs.
     ///
     /// # Errors
     ///
-    /// `unavailable` if the guest could not be started at all, `internal` for a bug. A
-    /// guest that fails, or breaks a limit, is an `Ok` whose outcome says so.
-    fn run(&self, call: SandboxCall) -> BoxFuture<'_, Result<SandboxReply, Error>>;
+    /// `compiling` or `invalid_component` if it cannot be loaded.
+    fn ready(&self, call: SandboxCall) -> Result<Box<dyn ReadyRun>, Error>;
 
     /// Forgets a component that no skill needs any more.
     fn forget(&self, digest: Digest);

@@ -24,6 +24,7 @@ use crate::telemetry::Telemetry;
 pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedExecution};
 pub use self::keys::StoredKey;
 pub use self::skills::{ComponentRecord, SkillRecord};
+pub use self::writer::answered;
 
 use self::fault::fault;
 use self::writer::Writer;

@@ -47,19 +47,27 @@ impl Writer {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
     ) -> Result<R, Error> {
-        let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(move |connection| {
-            let result = connection.map(|connection| work(connection).map_err(fault));
-            Box::new(move |committed| {
-                // The asker may have left; the row stays all the same.
-                let _ = answer.send(committed.and_then(|()| result.unwrap_or_else(|| Err(rolled_back()))));
-            })
-        });
-        match &*self.jobs.lock() {
-            Some(jobs) => jobs.send(job).map_err(|_| Error::internal("the store's writer has ended"))?,
-            None => return Err(Error::new(Code::Unavailable, "the host is shutting down")),
+        answered(|then| self.send(work, then)).await
+    }
+
+    /// Runs `work` in the next group, and tells `then` when that group is on the disk, or has
+    /// failed. `then` runs on the writer thread, which it must not hold up; here, if nothing is
+    /// written any more.
+    pub(super) fn send<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+        then: impl FnOnce(Result<R, Error>) + Send + 'static,
+    ) {
+        if let Some(jobs) = &*self.jobs.lock() {
+            let job: Job = Box::new(move |connection| {
+                let result = connection.map(|connection| work(connection).map_err(fault));
+                Box::new(move |committed| then(committed.and_then(|()| result.unwrap_or_else(|| Err(rolled_back())))))
+            });
+            // It fails only if the thread is gone, which takes the job and its `then` along.
+            let _ = jobs.send(job);
+            return;
         }
-        answered.await.map_err(Error::internal)?
+        then(Err(Error::new(Code::Unavailable, "the host is shutting down")));
     }
 
     /// Whether nothing is written any more.
@@ -77,6 +85,21 @@ impl Writer {
     }
 }
 
+/// Waits for what `ask` tells the callback it is given.
+///
+/// # Errors
+///
+/// What the callback was told; `internal` if it was dropped.
+pub async fn answered<R>(ask: impl FnOnce(Box<dyn FnOnce(Result<R, Error>) + Send>)) -> Result<R, Error>
+where
+    R: Send + 'static,
+{
+    let (answer, answered) = oneshot::channel();
+    // The asker may have left; what was done stays all the same.
+    ask(Box::new(move |result| drop(answer.send(result))));
+    answered.await.map_err(Error::internal)?
+}
+
 fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telemetry) {
     let mut replies = Vec::with_capacity(GROUP);
     while let Ok(first) = jobs.recv() {
@@ -91,7 +114,8 @@ fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telem
             let _ = connection.execute_batch("ROLLBACK");
         }
         for reply in replies.drain(..) {
-            reply(committed.as_ref().copied().map_err(copy));
+            // The thread outlives a bug in one of those who wait.
+            let _ = catch_unwind(AssertUnwindSafe(|| reply(committed.as_ref().copied().map_err(copy))));
         }
     }
 }
@@ -156,5 +180,14 @@ mod tests {
         let all = "SELECT group_concat(n) FROM t";
         let kept: String = writer.run(|c| c.query_row(all, [], |row| row.get(0))).await.unwrap();
         assert_eq!(kept, "2");
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_one_who_waits_harms_neither_the_others_nor_the_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let connection = Connection::open(dir.path().join("db")).unwrap();
+        let writer = Writer::start(connection, Telemetry::new()).unwrap();
+        writer.send(|c| c.execute_batch("CREATE TABLE t (n)"), |_| panic!("a bug"));
+        writer.run(|c| c.execute_batch("INSERT INTO t VALUES (1)")).await.unwrap();
     }
 }

@@ -28,7 +28,7 @@ use crate::egress::Guard;
 use crate::model::{Digest, Error};
 use crate::telemetry::Telemetry;
 
-use super::{BoxFuture, PrepareRequest, Preparing, SandboxCall, SandboxProvider, SandboxReply};
+use super::{PrepareRequest, Preparing, ReadyRun, SandboxCall, SandboxProvider};
 
 use self::compile::Compiler;
 use self::components::Components;
@@ -119,11 +119,9 @@ impl SandboxProvider for WasmSandbox {
         self.components.get(digest).map(drop)
     }
 
-    fn run(&self, call: SandboxCall) -> BoxFuture<'_, Result<SandboxReply, Error>> {
-        Box::pin(async move {
-            let loaded = self.components.get(call.digest)?;
-            self.guests.run(loaded, call).await
-        })
+    fn ready(&self, call: SandboxCall) -> Result<Box<dyn ReadyRun>, Error> {
+        let loaded = self.components.get(call.digest)?;
+        Ok(Box::new(self.guests.ready(loaded, call)))
     }
 
     fn forget(&self, digest: Digest) {

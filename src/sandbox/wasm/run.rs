@@ -11,14 +11,14 @@ use wasmtime_wasi::I32Exit;
 
 use crate::egress::Guard;
 use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
-use crate::sandbox::{Ends, SandboxCall, SandboxReply};
+use crate::sandbox::{Ended, Ends, ReadyRun, SandboxCall, SandboxReply};
 
 use super::budget::{Budget, Share};
 use super::components::{Entry, Loaded};
 use super::output::CappedOutput;
 use super::room::{self, Room};
 use super::state::{MAX_RESOURCES, State};
-use super::threads::Threads;
+use super::threads::{Handles, Threads};
 use super::ticker::Ticker;
 use super::typed;
 
@@ -41,43 +41,64 @@ struct SkillError {
 
 /// Runs guests.
 pub(super) struct Guests {
+    host: Arc<Host>,
+    threads: Threads,
+}
+
+/// What all guests share.
+struct Host {
     engine: Engine,
     ticker: Ticker,
     room: Room,
     budget: Budget,
-    threads: Threads,
     egress: Arc<Guard>,
+}
+
+/// A guest that can begin.
+struct Guest {
+    host: Arc<Host>,
+    threads: Handles,
+    loaded: Arc<Loaded>,
+    call: SandboxCall,
 }
 
 /// How a call came back from the guest.
 type Called = wasmtime::Result<Result<String, RunError>>;
 
-impl Guests {
-    /// Starts the threads.
-    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room, egress: Arc<Guard>) -> Result<Self, Error> {
-        Ok(Self { engine, ticker, room, budget: Budget::of_this_machine(), threads: Threads::start()?, egress })
+impl ReadyRun for Guest {
+    fn begin(self: Box<Self>, ended: Ended) {
+        let Self { host, threads, loaded, call } = *self;
+        let lumps = Arc::clone(&loaded.lumps);
+        threads.begin(Box::pin(async move { ended(host.run(loaded, call).await) }), lumps);
     }
+}
 
+impl Host {
     /// Runs the call to its end, its deadline, or until it is cancelled.
-    pub(super) async fn run(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<SandboxReply, Error> {
-        let taken = tokio::select! {
+    async fn run(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<SandboxReply, Error> {
+        // Given back when the instance is gone, also when this task is ended from outside.
+        let _taken = tokio::select! {
             biased;
             taken = self.room.take(loaded.memories, call.deadline) => taken?,
             () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(cancelled())),
         };
-        let ticking = self.ticker.hold();
-        let lumps = Arc::clone(&loaded.lumps);
-        let engine = self.engine.clone();
+        let _ticking = self.ticker.hold();
         let held = (self.budget.share(&call.context.owner), Arc::clone(&self.egress));
         // The store is made and freed on one thread: memory that wanders between threads is dear.
-        let work = async move {
-            // Given back when the instance is gone, also when this task is ended from outside.
-            let _taken = taken;
-            Ok(Attempt::new(&engine, loaded, call, held)?.run().await)
-        };
-        let reply = self.threads.run(Box::pin(work), lumps).await;
-        drop(ticking);
-        reply
+        Ok(Attempt::new(&self.engine, loaded, call, held)?.run().await)
+    }
+}
+
+impl Guests {
+    /// Starts the threads.
+    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room, egress: Arc<Guard>) -> Result<Self, Error> {
+        let host = Host { engine, ticker, room, budget: Budget::of_this_machine(), egress };
+        Ok(Self { host: Arc::new(host), threads: Threads::start()? })
+    }
+
+    /// A call that can begin.
+    pub(super) fn ready(&self, loaded: Arc<Loaded>, call: SandboxCall) -> impl ReadyRun + use<> {
+        Guest { host: Arc::clone(&self.host), threads: self.threads.handles(), loaded, call }
     }
 
     /// Median time in microseconds of `rounds` fresh instances, each with one call or none.
@@ -88,20 +109,17 @@ impl Guests {
         rounds: usize,
         with_call: bool,
     ) -> Result<f64, Error> {
-        let Some(runtime) = self.threads.even() else {
-            return Err(Error::new(Code::Unavailable, "the host is shutting down"));
-        };
-        let taken = self.room.take(loaded.memories, asked.deadline).await?;
-        let (engine, budget, egress) = (self.engine.clone(), Budget::of_this_machine(), Arc::clone(&self.egress));
-        let task = runtime.spawn(async move {
+        let taken = self.host.room.take(loaded.memories, asked.deadline).await?;
+        let host = Arc::clone(&self.host);
+        let task = self.threads.handles().even.spawn(async move {
             let _taken = taken;
             let mut times = Vec::with_capacity(rounds);
             for _ in 0..rounds {
                 let mut asked = asked.clone();
                 let begun = Instant::now();
                 let args = std::mem::take(&mut asked.args);
-                let held = (budget.share(&asked.context.owner), Arc::clone(&egress));
-                let mut attempt = Attempt::new(&engine, Arc::clone(&loaded), asked, held)?;
+                let held = (host.budget.share(&asked.context.owner), Arc::clone(&host.egress));
+                let mut attempt = Attempt::new(&host.engine, Arc::clone(&loaded), asked, held)?;
                 let ended = if with_call {
                     call(&mut attempt.store, &loaded, &attempt.call, args).await.map(drop)
                 } else {

@@ -7,10 +7,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio_util::task::AbortOnDropHandle;
 
-use crate::model::{Code, Error};
-use crate::sandbox::SandboxReply;
+use crate::model::Error;
 
 use super::EVENT_INTERVAL;
 
@@ -21,13 +19,21 @@ const LUMP: Duration = Duration::from_millis(20);
 const MEMORY: Duration = Duration::from_secs(30);
 
 /// One guest's run.
-pub(super) type Work = Pin<Box<dyn Future<Output = Result<SandboxReply, Error>> + Send>>;
+pub(super) type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Two sets of threads, one for each processor in each: those who come in lumps have one of
 /// their own, or everybody else would wait behind them. The kernel is fair between threads.
 pub(super) struct Threads {
-    even: Option<Runtime>,
-    lumpy: Option<Runtime>,
+    handles: Handles,
+    runtimes: [Option<Runtime>; 2],
+}
+
+/// The way to the threads. What is begun after their end is dropped.
+#[derive(Clone)]
+pub(super) struct Handles {
+    /// Where guests run that have done nothing wrong.
+    pub(super) even: Handle,
+    lumpy: Handle,
 }
 
 /// When a component was last seen to hold a thread for too long.
@@ -47,31 +53,31 @@ impl Lumps {
 impl Threads {
     /// Starts them.
     pub(super) fn start() -> Result<Self, Error> {
-        Ok(Self { even: Some(runtime("guest")?), lumpy: Some(runtime("guest-lumpy")?) })
+        let (even, lumpy) = (runtime("guest")?, runtime("guest-lumpy")?);
+        let handles = Handles { even: even.handle().clone(), lumpy: lumpy.handle().clone() };
+        Ok(Self { handles, runtimes: [Some(even), Some(lumpy)] })
     }
 
-    /// Runs a guest to its end. Dropping the future stops it.
-    pub(super) async fn run(&self, work: Work, lumps: Arc<Lumps>) -> Result<SandboxReply, Error> {
-        let (Some(even), Some(lumpy)) = (&self.even, &self.lumpy) else {
-            return Err(Error::new(Code::Unavailable, "the host is shutting down"));
-        };
-        let task = if lumps.are_known() {
-            lumpy.spawn(work)
+    /// The way to them.
+    pub(super) fn handles(&self) -> Handles {
+        self.handles.clone()
+    }
+}
+
+impl Handles {
+    /// Runs a guest to its end; returns at once.
+    pub(super) fn begin(self, work: Work, lumps: Arc<Lumps>) {
+        if lumps.are_known() {
+            self.lumpy.spawn(work);
         } else {
-            even.spawn(Moving { work: Some(work), moved: None, to: lumpy.handle().clone(), lumps })
-        };
-        AbortOnDropHandle::new(task).await.map_err(Error::internal)?
-    }
-
-    /// Where guests run that have done nothing wrong.
-    pub(super) fn even(&self) -> Option<&Runtime> {
-        self.even.as_ref()
+            self.even.spawn(Moving { work: Some(work), to: self.lumpy, lumps });
+        }
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        for runtime in [self.even.take(), self.lumpy.take()].into_iter().flatten() {
+        for runtime in self.runtimes.iter_mut().filter_map(Option::take) {
             runtime.shutdown_background();
         }
     }
@@ -85,59 +91,59 @@ fn runtime(name: &str) -> Result<Runtime, Error> {
 /// A guest that goes on among its like once it has held a thread for too long.
 struct Moving {
     work: Option<Work>,
-    moved: Option<AbortOnDropHandle<Result<SandboxReply, Error>>>,
     to: Handle,
     lumps: Arc<Lumps>,
 }
 
 impl Future for Moving {
-    type Output = Result<SandboxReply, Error>;
+    type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Some(work) = &mut self.work {
-            let begun = Instant::now();
-            let polled = work.as_mut().poll(cx);
-            if begun.elapsed() >= LUMP {
-                self.lumps.seen();
-            }
-            if polled.is_ready() || begun.elapsed() < LUMP {
-                return polled;
-            }
-            self.moved = self.work.take().map(|work| AbortOnDropHandle::new(self.to.spawn(work)));
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(work) = &mut self.work else { return Poll::Ready(()) };
+        let begun = Instant::now();
+        let polled = work.as_mut().poll(cx);
+        if begun.elapsed() < LUMP {
+            return polled;
         }
-        match self.moved.as_mut().map(|task| Pin::new(task).poll(cx)) {
-            Some(Poll::Ready(Ok(reply))) => Poll::Ready(reply),
-            // As if it had happened here.
-            Some(Poll::Ready(Err(error))) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The host is shutting down, and with it whoever waits for this.
-            _ => Poll::Pending,
+        self.lumps.seen();
+        if polled.is_pending()
+            && let Some(work) = self.work.take()
+        {
+            self.to.spawn(work);
         }
+        Poll::Ready(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::model::RunError;
+    use tokio::sync::oneshot;
 
-    async fn thread() -> Result<SandboxReply, Error> {
-        let name = std::thread::current().name().unwrap_or_default().to_owned();
-        Ok(SandboxReply::without_run(RunError::new(Code::Internal, name)))
+    use super::*;
+
+    /// On which set of threads a guest ends that first does `before`.
+    async fn threads_of(handles: Handles, lumps: &Arc<Lumps>, before: Work) -> String {
+        let (name, named) = oneshot::channel();
+        let work = async move {
+            before.await;
+            name.send(std::thread::current().name().unwrap_or_default().to_owned()).unwrap();
+        };
+        handles.begin(Box::pin(work), Arc::clone(lumps));
+        named.await.unwrap()
     }
 
     #[tokio::test(flavor = "multi_thread")]
     async fn who_holds_a_thread_goes_on_among_its_like_and_starts_there_the_next_time() {
         let threads = Threads::start().unwrap();
         let lumps = Arc::new(Lumps::default());
-        let name = async |work: Work| threads.run(work, Arc::clone(&lumps)).await.unwrap().outcome.unwrap_err().message;
-        assert_eq!(name(Box::pin(thread())).await, "guest");
+        let ends_on = async |before: Work| threads_of(threads.handles(), &lumps, before).await;
+        assert_eq!(ends_on(Box::pin(async {})).await, "guest");
         let lump = async {
             let begun = Instant::now();
             while begun.elapsed() < LUMP {}
             tokio::task::yield_now().await;
-            thread().await
         };
-        assert_eq!(name(Box::pin(lump)).await, "guest-lumpy");
-        assert_eq!(name(Box::pin(thread())).await, "guest-lumpy");
+        assert_eq!(ends_on(Box::pin(lump)).await, "guest-lumpy");
+        assert_eq!(ends_on(Box::pin(async {})).await, "guest-lumpy");
     }
 }

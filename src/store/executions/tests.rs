@@ -2,6 +2,7 @@ use super::*;
 use serde_json::value::RawValue;
 
 use crate::model::{Door, ExpiredResult, SkillId, Streams, Usage, redacted_copy};
+use crate::store::answered;
 use crate::telemetry::Telemetry;
 
 /// An execution that began at `created_at`.
@@ -31,7 +32,7 @@ async fn begun(store: &Store, created_at: i64) -> Execution {
         finished_at: None,
         duration_us: None,
     };
-    store.open_execution(Arc::new(execution.clone()), args()).await.unwrap();
+    answered(|then| store.open_execution(Arc::new(execution.clone()), args(), then)).await.unwrap();
     execution
 }
 
@@ -50,7 +51,7 @@ async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
     execution.output = RawValue::from_string(text).ok();
     let id = execution.id;
     let finished = FinishedExecution { execution: Arc::new(execution), args: args(), output_digest, output_copy };
-    store.close_execution(Arc::new(finished)).await.unwrap();
+    answered(|then| store.close_execution(Arc::new(finished), then)).await.unwrap();
     id
 }
 
@@ -108,7 +109,7 @@ async fn an_execution_is_seen_once_open_and_ended_and_closed_once() {
         FinishedExecution { execution: Arc::new(execution), args: args(), output_digest: None, output_copy: None };
     let finished = Arc::new(finished);
     for _ in 0..2 {
-        store.close_execution(Arc::clone(&finished)).await.unwrap();
+        answered(|then| store.close_execution(Arc::clone(&finished), then)).await.unwrap();
         assert_eq!(listed(None).await, [(id, Status::Cancelled), before[1]]);
         assert_eq!(listed(Some(Status::Running)).await, []);
     }

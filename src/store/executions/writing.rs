@@ -15,31 +15,35 @@ use super::{ArgsRecord, FinishedExecution, place};
 const PURGED_BYTES: u32 = 8 << 20;
 
 impl Store {
-    /// Writes down that an execution begins; its status is `pending` or `running`.
-    ///
-    /// # Errors
-    ///
-    /// As any write.
-    pub async fn open_execution(&self, execution: Arc<Execution>, args: Arc<ArgsRecord>) -> Result<(), Error> {
-        self.write(move |connection| open(connection, &execution, &args)).await
+    /// Writes down that an execution begins; its status is `pending` or `running`. Returns at
+    /// once; `then` hears how it went, as of any write, on the writer's thread, which it must
+    /// not hold up.
+    pub fn open_execution(
+        &self,
+        execution: Arc<Execution>,
+        args: Arc<ArgsRecord>,
+        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
+        self.writer.send(move |connection| open(connection, &execution, &args), then);
     }
 
     /// Writes down how an execution ended, and keeps its result; also of one that was never
-    /// opened, and once only of one that was closed before.
-    ///
-    /// # Errors
-    ///
-    /// As any write.
-    pub async fn close_execution(&self, finished: Arc<FinishedExecution>) -> Result<(), Error> {
+    /// opened, and once only of one that was closed before. Returns and answers as
+    /// [`Store::open_execution`] does.
+    pub fn close_execution(
+        &self,
+        finished: Arc<FinishedExecution>,
+        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
         // No savepoint: what a failure leaves of this, the next try completes.
-        self.write(move |connection| {
+        let work = move |connection: &Connection| {
             keep_result(connection, &finished.execution)?;
             end(connection, &finished)?;
             let id = finished.execution.id;
             let mut delete = connection.prepare_cached("DELETE FROM open_executions WHERE place = ?1 AND id = ?2")?;
             delete.execute(params![place(id), id.as_bytes()]).map(drop)
-        })
-        .await
+        };
+        self.writer.send(work, then);
     }
 
     /// Ends every execution that a dead host left open; gives how many.

@@ -1,0 +1,244 @@
+//! A run from its first row to its last, on whatever thread the next step falls to.
+//!
+//! Nobody waits in between: the writer's answer to the first row begins the guest, the guest's
+//! end sends the last row off, and the writer's answer to that one wakes the caller. Each
+//! hand-over between threads that is left out makes a short run cheaper by a twentieth.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use crate::egress::NetworkGrant;
+use crate::model::{
+    Code, Digest, Error, Execution, ExecutionId, RunError, Status, Streams, Usage, redacted_copy, strict_value,
+};
+use crate::registry::RegisteredSkill;
+use crate::sandbox::{Ends, ReadyRun, RunContext, SandboxCall, SandboxReply};
+use crate::store::ArgsRecord;
+
+use super::{Admitted, COPY_BYTES, Executor, log};
+
+/// What the caller hears: the run that ended and is written down, or why it is not.
+pub(super) type Answer = oneshot::Sender<Result<Ended, Error>>;
+
+/// A run that ended, and what the caller's thread is to free.
+pub(super) struct Ended {
+    execution: Arc<Execution>,
+    /// Gives its place among those that run back when dropped.
+    _admitted: Admitted,
+}
+
+impl Ended {
+    pub(super) fn into_execution(self) -> Result<Execution, Error> {
+        Ok(Arc::unwrap_or_clone(self.execution))
+    }
+}
+
+/// A run whose record is open. If it is lost on the way (a bug, the end of the threads it ran
+/// on), its record is closed all the same.
+pub(super) struct Running(Option<Parts>);
+
+struct Parts {
+    executor: Arc<Executor>,
+    runtime: Handle,
+    admitted: Admitted,
+    execution: Arc<Execution>,
+    args: Arc<ArgsRecord>,
+    answer: Answer,
+    /// The host does not stop before it is dropped.
+    tracked: TaskTrackerToken,
+}
+
+impl Running {
+    /// Writes down that the run begins, and then begins it; returns at once. `cancel` ends the
+    /// guest, not the record. Must be called on a tokio runtime.
+    pub(super) fn begin(executor: &Arc<Executor>, admitted: Admitted, cancel: CancellationToken, answer: Answer) {
+        let (execution, args) = (Arc::new(at_start(executor, &admitted)), Arc::new(args_record(&admitted)));
+        // Here, so that code that must be loaded first is not loaded on the writer's thread.
+        let ready = executor.sandbox.ready(call(executor, &admitted, &execution, cancel));
+        let running = Self(Some(Parts {
+            executor: Arc::clone(executor),
+            runtime: Handle::current(),
+            admitted,
+            execution: Arc::clone(&execution),
+            args: Arc::clone(&args),
+            answer,
+            tracked: executor.runs.token(),
+        }));
+        executor.audit.open(&executor.store, execution, args, move |opened| match opened {
+            Ok(()) => running.run(ready),
+            Err(error) => running.refuse(error),
+        });
+    }
+
+    fn run(self, ready: Result<Box<dyn ReadyRun>, Error>) {
+        match ready {
+            Ok(ready) => ready.begin(Box::new(move |reply| self.end(reply))),
+            Err(error) => self.end(Err(error)),
+        }
+    }
+
+    fn refuse(mut self, error: Error) {
+        if let Some(parts) = self.0.take() {
+            // The caller may have left.
+            let _ = parts.answer.send(Err(error));
+        }
+    }
+
+    fn end(mut self, reply: Result<SandboxReply, Error>) {
+        // A panic in here drops what is not taken yet, which closes the record.
+        let Some(parts) = &mut self.0 else { return };
+        parts.finish(reply);
+        if let Some(parts) = self.0.take() {
+            parts.close();
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut parts) = self.0.take() {
+            parts.finish(Err(Error::internal("a run was lost")));
+            parts.close();
+        }
+    }
+}
+
+impl Parts {
+    /// Puts the reply into the execution, after the output has been checked.
+    fn finish(&mut self, reply: Result<SandboxReply, Error>) {
+        let Self { executor, admitted, execution, .. } = self;
+        let execution = Arc::make_mut(execution);
+        let reply = reply.unwrap_or_else(|error| {
+            tracing::error!(execution.id = %execution.id, "An execution could not be carried out: {error:?}");
+            let code = if error.code == Code::Internal { Code::Internal } else { Code::Unavailable };
+            SandboxReply::without_run(RunError::new(code, error.detail))
+        });
+        let outcome = reply.outcome.and_then(|output| {
+            check_output((&admitted.skill, admitted.function), output.get())?;
+            Ok(output)
+        });
+        match outcome {
+            Ok(output) => {
+                execution.status = Status::Success;
+                execution.output = Some(output);
+            }
+            Err(error) => {
+                execution.status = Status::of(error.code);
+                execution.error = Some(error);
+            }
+        }
+        execution.streams = reply.streams;
+        execution.exit_code = reply.exit_code;
+        execution.denials = reply.denials;
+        execution.usage = Usage { queue_ms: admitted.queue_ms, ..reply.usage };
+        execution.finished_at = Some(executor.clock.now_ms());
+        execution.duration_us = u64::try_from(admitted.started.elapsed().as_micros()).ok();
+    }
+
+    /// Writes down how the run ended, and then answers.
+    fn close(self) {
+        let Self { executor, runtime, admitted, execution, args, answer, tracked } = self;
+        executor.telemetry.executions.ended(&execution, admitted.caller.door);
+        log::ended(&execution);
+        let (audit, store) = (executor.audit, executor.store.clone());
+        audit.close(&store, &runtime, (Arc::clone(&execution), args), move |closed| {
+            // The caller may have left.
+            let _ = answer.send(closed.map(|()| Ended { execution, _admitted: admitted }));
+            drop(tracked);
+        });
+    }
+}
+
+/// The execution as its first row has it.
+fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
+    let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
+    let now = executor.clock.now_ms();
+    Execution {
+        id: ExecutionId::generate(),
+        owner: key.owner.clone(),
+        skill: skill.id,
+        skill_address: Arc::clone(&admitted.skill.address),
+        function: admitted.skill.function_name(admitted.function),
+        digest: skill.handler.digest(),
+        status: Status::Running,
+        output: None,
+        expired: None,
+        streams: Streams::default(),
+        exit_code: None,
+        error: None,
+        denials: Vec::new(),
+        attempts: 1,
+        usage: Usage { queue_ms: admitted.queue_ms, ..Usage::default() },
+        parent_id: None,
+        session_id: admitted.request.session_id.clone(),
+        door: admitted.caller.door,
+        key_id: key.id.clone(),
+        created_at: now,
+        started_at: Some(now),
+        finished_at: None,
+        duration_us: None,
+    }
+}
+
+fn args_record(admitted: &Admitted) -> ArgsRecord {
+    let args = admitted.request.args.text();
+    ArgsRecord { digest: Digest::of(args.as_bytes()), bytes: args.len() as u64, copy: redacted_copy(args, COPY_BYTES) }
+}
+
+/// The call of the guest.
+fn call(executor: &Executor, admitted: &Admitted, execution: &Execution, cancel: CancellationToken) -> SandboxCall {
+    let limits = admitted.limits;
+    let now = Instant::now();
+    let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
+    let attempt = now + Duration::from_millis(limits.attempt_timeout_ms);
+    let ends = if attempt < whole { Ends::Attempt } else { Ends::Whole };
+    let deadline = whole.min(attempt);
+    let left = deadline.saturating_duration_since(now);
+    let context = RunContext {
+        execution: execution.id,
+        skill: Arc::clone(&execution.skill_address),
+        owner: execution.owner.clone(),
+        session: execution.session_id.clone(),
+        attempt: 1,
+        deadline_ms: executor.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
+    };
+    SandboxCall {
+        digest: execution.digest,
+        function: Arc::clone(&execution.function),
+        args: admitted.request.args.text().to_owned(),
+        limits,
+        deadline,
+        ends,
+        cancel,
+        context: Arc::new(context),
+        network: Arc::new(network_for(admitted)),
+    }
+}
+
+/// Where the run may connect to: what the manifest asks for, under every ceiling.
+fn network_for(admitted: &Admitted) -> NetworkGrant {
+    let (skill, offline) = (&admitted.skill.skill, admitted.request.offline);
+    let manifest = skill.grants.network.clone();
+    if manifest.is_empty() {
+        return NetworkGrant::default();
+    }
+    let caller = admitted.caller.key.max_network();
+    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), caller, offline }
+}
+
+fn check_output((skill, function): (&RegisteredSkill, usize), text: &str) -> Result<(), RunError> {
+    let internal = |error: Error| RunError::new(Code::Internal, error.detail);
+    let Some(checker) = skill.output(function).map_err(internal)? else { return Ok(()) };
+    let invalid = |message: String| RunError::new(Code::InvalidOutput, message);
+    // Strictly: a caller who reads another one of two equal keys would see what was not checked.
+    let value = strict_value(text).map_err(|error| invalid(format!("the output is {}", error.detail)))?;
+    checker.check(&value).map_err(|fields| {
+        let first = fields.first().map(|field| format!(" at {:?}: {}", field.pointer, field.detail));
+        invalid(format!("the output does not match the output schema{}", first.unwrap_or_default()))
+    })
+}
