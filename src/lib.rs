@@ -76,7 +76,7 @@ mod files;
 
 pub use crate::access::{Access, NewKey};
 pub use crate::egress::EgressSettings;
-pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage};
+pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Once};
 pub use crate::host::{Host, HostOptions};
 pub use crate::model::{
     Caller, Code, Error, Execution, ExecutionRequest, Limits, LimitsPatch, Skill, SkillRef, Status, StrictJson,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use crate::model::{Digest, Error, Execution, redacted_copy};
-use crate::store::{ArgsRecord, FinishedExecution, Store};
+use crate::store::{ArgsRecord, Claim, Claimed, FinishedExecution, Store};
 
 use super::COPY_BYTES;
 
@@ -23,17 +23,19 @@ pub enum Audit {
 }
 
 impl Audit {
-    /// Writes down that a run begins; `then` hears of it on the writer's thread, or here.
+    /// Writes down that a run begins; `then` hears of it on the writer's thread, or here, and of
+    /// the execution that has the claim, if there is one.
     pub(super) fn open(
         self,
         store: &Store,
-        execution: Arc<Execution>,
-        args: Arc<ArgsRecord>,
-        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+        (execution, args): (Arc<Execution>, Arc<ArgsRecord>),
+        claim: Option<Claim>,
+        then: impl FnOnce(Result<Option<Claimed>, Error>) + Send + 'static,
     ) {
-        match self {
-            Self::Full => store.open_execution(execution, args, then),
-            Self::AtEnd | Self::Off => then(Ok(())),
+        match (self, claim) {
+            (Self::Full, None) => store.open_execution(execution, args, |opened| then(opened.map(|()| None))),
+            (Self::Full, Some(claim)) => store.open_claimed_execution(execution, args, claim, then),
+            (Self::AtEnd | Self::Off, _) => then(Ok(None)),
         }
     }
 

@@ -2,7 +2,10 @@
 
 mod admission;
 mod audit;
+mod cancel;
 mod close;
+mod idempotent;
+mod live;
 mod log;
 mod records;
 mod running;
@@ -17,14 +20,17 @@ use tokio_util::task::TaskTracker;
 use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::SandboxProvider;
-use crate::store::Store;
+use crate::store::{Claim, Store};
 use crate::telemetry::{Load, Telemetry};
 
 use self::admission::Admission;
-use self::running::Running;
+use self::live::Live;
+use self::running::{Ended, Running};
 
 pub use self::admission::AdmissionSettings;
 pub use self::audit::Audit;
+pub use self::idempotent::Once;
+pub(crate) use self::idempotent::REMEMBERED;
 pub use crate::store::{ExecutionFilter, ExecutionPage};
 
 /// Most bytes of arguments and output that the audit row keeps.
@@ -58,7 +64,9 @@ pub struct Executor {
     telemetry: Arc<Telemetry>,
     audit: Audit,
     admission: Arc<Admission>,
-    /// All runs whose records are open.
+    /// All runs whose records are open, by their ids.
+    live: Arc<Live>,
+    /// The same, to wait for all of them.
     runs: TaskTracker,
     /// Ends them.
     stopping: CancellationToken,
@@ -74,6 +82,8 @@ struct Admitted {
     limits: Limits,
     started: Instant,
     queue_ms: f64,
+    /// Ends the guest, not the record.
+    cancel: CancellationToken,
     _place: admission::Place,
 }
 
@@ -83,7 +93,8 @@ impl Executor {
         let ExecutorParts { store, registry, sandbox, clock, telemetry, audit } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, runs, stopping })
+        let live = Arc::default();
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, live, runs, stopping })
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
@@ -108,14 +119,27 @@ impl Executor {
     /// Why it did not become a run: nothing of it is recorded, and nothing was started. A run
     /// that failed is an `Ok` whose status says so.
     pub async fn execute(self: &Arc<Self>, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
+        let admitted = self.admitted(caller, request).await?;
+        let left = admitted.cancel.clone();
+        let _cancels_when_dropped = left.drop_guard();
+        match self.begin(admitted, None).await? {
+            Ended::Run(run) => Ok(run.into_execution()),
+            Ended::Known(_) => Err(Error::internal("a run that claims nothing is nobody's")),
+        }
+    }
+
+    /// [`Executor::admit`], and counts what is refused.
+    async fn admitted(&self, caller: Caller, request: ExecutionRequest) -> Result<Admitted, Error> {
         let door = caller.door;
         let admitted = self.admit(caller, request).await;
-        let admitted = admitted.inspect_err(|error| self.telemetry.executions.refused(error.code, door))?;
-        let left = self.stopping.child_token();
-        let _cancels_when_dropped = left.clone().drop_guard();
+        admitted.inspect_err(|error| self.telemetry.executions.refused(error.code, door))
+    }
+
+    /// Begins a run and waits for its end, which comes also when nobody waits.
+    async fn begin(self: &Arc<Self>, admitted: Admitted, claim: Option<Claim>) -> Result<Ended, Error> {
         let (answer, answered) = oneshot::channel();
-        Running::begin(self, admitted, left, answer);
-        answered.await.map_err(Error::internal)??.into_execution()
+        Running::begin(self, admitted, claim, answer);
+        answered.await.map_err(Error::internal)?
     }
 
     /// Everything that can refuse a request before it is a run.
@@ -142,7 +166,8 @@ impl Executor {
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
         let queue_ms = f64::from(queue_us) / 1000.0;
         check_args(&request, (&skill, function), &limits)?;
-        Ok(Admitted { caller, request, skill, function, limits, started, queue_ms, _place: place })
+        let cancel = self.stopping.child_token();
+        Ok(Admitted { caller, request, skill, function, limits, started, queue_ms, cancel, _place: place })
     }
 }
 

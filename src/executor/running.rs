@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::egress::NetworkGrant;
@@ -18,23 +17,32 @@ use crate::model::{
 };
 use crate::registry::RegisteredSkill;
 use crate::sandbox::{Ends, ReadyRun, RunContext, SandboxCall, SandboxReply};
-use crate::store::ArgsRecord;
+use crate::store::{ArgsRecord, Claim, Claimed};
 
+use super::live::Present;
 use super::{Admitted, COPY_BYTES, Executor, log};
 
-/// What the caller hears: the run that ended and is written down, or why it is not.
+/// What the caller hears: how it ended, or why it is not written down.
 pub(super) type Answer = oneshot::Sender<Result<Ended, Error>>;
 
-/// A run that ended, and what the caller's thread is to free.
-pub(super) struct Ended {
+/// How a request ended.
+pub(super) enum Ended {
+    /// As a run.
+    Run(Box<Run>),
+    /// As nothing, because an earlier one is the same.
+    Known(Claimed),
+}
+
+/// A run that ended and is written down, with what the caller's thread is to free.
+pub(super) struct Run {
     execution: Arc<Execution>,
     /// Gives its place among those that run back when dropped.
     _admitted: Admitted,
 }
 
-impl Ended {
-    pub(super) fn into_execution(self) -> Result<Execution, Error> {
-        Ok(Arc::unwrap_or_clone(self.execution))
+impl Run {
+    pub(super) fn into_execution(self) -> Execution {
+        Arc::unwrap_or_clone(self.execution)
     }
 }
 
@@ -49,17 +57,18 @@ struct Parts {
     execution: Arc<Execution>,
     args: Arc<ArgsRecord>,
     answer: Answer,
-    /// The host does not stop before it is dropped.
-    tracked: TaskTrackerToken,
+    /// Others can end it, and know of its end; the host does not stop before.
+    present: (Present, TaskTrackerToken),
 }
 
 impl Running {
-    /// Writes down that the run begins, and then begins it; returns at once. `cancel` ends the
-    /// guest, not the record. Must be called on a tokio runtime.
-    pub(super) fn begin(executor: &Arc<Executor>, admitted: Admitted, cancel: CancellationToken, answer: Answer) {
+    /// Writes down that the run begins, and then begins it, unless an earlier one has the same
+    /// claim; returns at once. Must be called on a tokio runtime.
+    pub(super) fn begin(executor: &Arc<Executor>, admitted: Admitted, claim: Option<Claim>, answer: Answer) {
         let (execution, args) = (Arc::new(at_start(executor, &admitted)), Arc::new(args_record(&admitted)));
+        let present = (executor.live.enter(execution.id, admitted.cancel.clone()), executor.runs.token());
         // Here, so that code that must be loaded first is not loaded on the writer's thread.
-        let ready = executor.sandbox.ready(call(executor, &admitted, &execution, cancel));
+        let ready = executor.sandbox.ready(call(executor, &admitted, &execution));
         let running = Self(Some(Parts {
             executor: Arc::clone(executor),
             runtime: Handle::current(),
@@ -67,11 +76,12 @@ impl Running {
             execution: Arc::clone(&execution),
             args: Arc::clone(&args),
             answer,
-            tracked: executor.runs.token(),
+            present,
         }));
-        executor.audit.open(&executor.store, execution, args, move |opened| match opened {
-            Ok(()) => running.run(ready),
-            Err(error) => running.refuse(error),
+        executor.audit.open(&executor.store, (execution, args), claim, move |opened| match opened {
+            Ok(None) => running.run(ready),
+            Ok(Some(first)) => running.refuse(Ok(Ended::Known(first))),
+            Err(error) => running.refuse(Err(error)),
         });
     }
 
@@ -82,10 +92,10 @@ impl Running {
         }
     }
 
-    fn refuse(mut self, error: Error) {
+    fn refuse(mut self, answer: Result<Ended, Error>) {
         if let Some(parts) = self.0.take() {
             // The caller may have left.
-            let _ = parts.answer.send(Err(error));
+            let _ = parts.answer.send(answer);
         }
     }
 
@@ -142,14 +152,14 @@ impl Parts {
 
     /// Writes down how the run ended, and then answers.
     fn close(self) {
-        let Self { executor, runtime, admitted, execution, args, answer, tracked } = self;
+        let Self { executor, runtime, admitted, execution, args, answer, present } = self;
         executor.telemetry.executions.ended(&execution, admitted.caller.door);
         log::ended(&execution);
         let (audit, store) = (executor.audit, executor.store.clone());
         audit.close(&store, &runtime, (Arc::clone(&execution), args), move |closed| {
             // The caller may have left.
-            let _ = answer.send(closed.map(|()| Ended { execution, _admitted: admitted }));
-            drop(tracked);
+            let _ = answer.send(closed.map(|()| Ended::Run(Box::new(Run { execution, _admitted: admitted }))));
+            drop(present);
         });
     }
 }
@@ -191,7 +201,7 @@ fn args_record(admitted: &Admitted) -> ArgsRecord {
 }
 
 /// The call of the guest.
-fn call(executor: &Executor, admitted: &Admitted, execution: &Execution, cancel: CancellationToken) -> SandboxCall {
+fn call(executor: &Executor, admitted: &Admitted, execution: &Execution) -> SandboxCall {
     let limits = admitted.limits;
     let now = Instant::now();
     let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
@@ -214,7 +224,7 @@ fn call(executor: &Executor, admitted: &Admitted, execution: &Execution, cancel:
         limits,
         deadline,
         ends,
-        cancel,
+        cancel: admitted.cancel.clone(),
         context: Arc::new(context),
         network: Arc::new(network_for(admitted)),
     }

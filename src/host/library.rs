@@ -150,6 +150,15 @@ impl Host {
         self.executor.execute(caller, request).await
     }
 
+    /// Ends an execution, and gives it as it then stands.
+    ///
+    /// # Errors
+    ///
+    /// As [`Executor::cancel`](crate::Executor::cancel).
+    pub async fn cancel_execution(&self, caller: &Caller, id: ExecutionId) -> Result<Execution, Error> {
+        self.executor.cancel(caller, id).await
+    }
+
     /// One execution with its result, as long as that is kept.
     ///
     /// # Errors

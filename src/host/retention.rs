@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::executor::REMEMBERED;
 use crate::model::{Clock, Error};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
@@ -43,8 +44,10 @@ impl Retention {
 
     /// Forgets all that is old now.
     async fn purge(&self) -> Result<(), Error> {
-        let keep_ms = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX);
-        let before = self.clock.now_ms().saturating_sub(keep_ms);
+        while self.store.purge_claims(self.before(REMEMBERED), BATCH).await? > 0 {
+            sleep(BREAK).await;
+        }
+        let before = self.before(self.keep);
         loop {
             let purged = self.store.purge_results(before, BATCH).await?;
             self.telemetry.commits.purged(purged as u64);
@@ -53,5 +56,10 @@ impl Retention {
             }
             sleep(BREAK).await;
         }
+    }
+
+    /// The time that is `ago` before now, in milliseconds since the Unix epoch.
+    fn before(&self, ago: Duration) -> i64 {
+        self.clock.now_ms().saturating_sub(i64::try_from(ago.as_millis()).unwrap_or(i64::MAX))
     }
 }

@@ -114,6 +114,11 @@ impl Status {
         }
     }
 
+    /// Whether nothing comes after it.
+    pub fn is_final(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+
     /// How a run that ended with `code` stands.
     pub fn of(code: Code) -> Self {
         match code {

@@ -9,6 +9,7 @@ mod code;
 mod error;
 mod execution;
 mod grants;
+mod idempotency;
 mod ids;
 mod json;
 mod key;
@@ -33,6 +34,7 @@ pub use self::execution::{
     Caller, Denial, Door, Execution, ExecutionRequest, ExpiredResult, RunError, Status, Streams, Usage,
 };
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
+pub use self::idempotency::{Idempotency, IdempotencyKey};
 pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
 pub use self::json::{MAX_JSON_DEPTH, StrictJson, object, strict_value};
 pub use self::key::{Key, Scope};

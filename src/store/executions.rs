@@ -14,6 +14,8 @@ use crate::model::{Digest, Error, Execution, ExecutionId, KeyId, OwnerId, SkillN
 
 use super::{Store, to_json};
 
+pub(super) use self::writing::open;
+
 use self::columns::{at_end, at_start, open_as_ended};
 
 /// What is kept of an execution's arguments.

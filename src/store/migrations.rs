@@ -230,8 +230,20 @@ FROM open_executions;"
 /// What registered before could ask for no network.
 const FROZEN_NETWORK: &str = "ALTER TABLE skills ADD COLUMN frozen_network TEXT NOT NULL DEFAULT '[]'";
 
-static MIGRATIONS: LazyLock<Migrations<'static>> =
-    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK)]));
+/// Which request became which execution, for those that may come twice.
+const IDEMPOTENCY: &str = "CREATE TABLE idempotency (
+    key_id TEXT NOT NULL,
+    word TEXT NOT NULL,
+    request BLOB NOT NULL,
+    execution_id BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (key_id, word)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_age ON idempotency (created_at);";
+
+static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
+    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(IDEMPOTENCY)])
+});
 
 /// Brings the database to the newest schema.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {

@@ -6,6 +6,7 @@
 
 mod executions;
 mod fault;
+mod idempotency;
 mod keys;
 mod migrations;
 mod skills;
@@ -22,6 +23,7 @@ use crate::model::{BoxError, Code, Error};
 use crate::telemetry::Telemetry;
 
 pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedExecution};
+pub use self::idempotency::{Claim, Claimed};
 pub use self::keys::StoredKey;
 pub use self::skills::{ComponentRecord, SkillRecord};
 pub use self::writer::answered;
@@ -91,17 +93,7 @@ impl Store {
         &self,
         statements: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
     ) -> Result<R, Error> {
-        self.writer
-            .run(|connection| {
-                connection.prepare_cached("SAVEPOINT job")?.execute([])?;
-                let result = statements(connection);
-                if result.is_err() {
-                    connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
-                }
-                connection.prepare_cached("RELEASE job")?.execute([])?;
-                result
-            })
-            .await
+        self.writer.run(together(statements)).await
     }
 
     /// Whether the database answers, through the one thread that writes: a store that can
@@ -152,6 +144,21 @@ impl Readers {
             idle.push(connection);
         }
         answer
+    }
+}
+
+/// Several statements of which all happen or none.
+fn together<R>(
+    statements: impl FnOnce(&Connection) -> rusqlite::Result<R>,
+) -> impl FnOnce(&Connection) -> rusqlite::Result<R> {
+    |connection| {
+        connection.prepare_cached("SAVEPOINT job")?.execute([])?;
+        let result = statements(connection);
+        if result.is_err() {
+            connection.prepare_cached("ROLLBACK TO job")?.execute([])?;
+        }
+        connection.prepare_cached("RELEASE job")?.execute([])?;
+        result
     }
 }
 

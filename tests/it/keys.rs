@@ -164,9 +164,6 @@ async fn what_would_hold_nobody_back_is_refused() {
     assert_eq!(unknown.summary(), "400 malformed");
     assert_eq!(host.get(&path).await.body["revokedAt"], Value::Null);
 
-    let run = json!({ "skillId": "hello" }).to_string();
-    let request = host.request_as(Some(host.key()), Method::POST, "/api/skills/executions").body(run);
-    assert_eq!(reply(request.header("idempotency-key", "k-1")).await.summary(), "422 not_supported");
     for (limits, retry) in [(json!({ "fuel": "unlimited" }), json!({})), (json!({}), json!({ "backoffMs": 5 }))] {
         let run = json!({ "skillId": "hello", "limits": limits, "retry": retry });
         let refused = host.send(Method::POST, "/api/skills/executions", run).await;

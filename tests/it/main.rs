@@ -27,6 +27,12 @@ mod metrics;
 /// How long results are kept.
 mod retention;
 
+/// Ending an execution from outside.
+mod cancel;
+
+/// Requests that come twice.
+mod idempotency;
+
 /// The way out: guests that ask for something over the network.
 mod egress;
 

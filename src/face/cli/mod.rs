@@ -4,6 +4,7 @@
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
+mod cancel;
 mod client;
 mod completions;
 mod context;
@@ -71,6 +72,7 @@ enum Command {
     List(list::ListArgs),
     Show(show::ShowArgs),
     Logs(logs::LogsArgs),
+    Cancel(cancel::CancelArgs),
     Delete(delete::DeleteArgs),
     Enable(enable::EnableArgs),
     Disable(enable::DisableArgs),
@@ -149,6 +151,7 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::List(args) => list::run(output, client, &args).await,
         Command::Show(args) => show::run(output, client, &args).await,
         Command::Logs(args) => logs::run(output, client, &args).await,
+        Command::Cancel(args) => cancel::run(output, client, &args).await,
         Command::Delete(args) => delete::run(output, client, &args).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,

@@ -1,12 +1,10 @@
 //! `/api/skills/executions`: running skills, and what became of the runs.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,8 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::executor::ExecutionFilter;
 use crate::model::{
-    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, LimitsPatch, OwnerId, SandboxFields, SkillRef,
-    StrictJson, refuse_without_effect,
+    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, IdempotencyKey, LimitsPatch, OwnerId,
+    SandboxFields, SkillRef, StrictJson, refuse_without_effect,
 };
 use crate::registry::Retry;
 
@@ -30,6 +28,11 @@ const ENVELOPE: u64 = 64 << 10;
 /// Executions on one page when nothing is said, and at most.
 const PAGE: u32 = 50;
 const MAX_PAGE: u32 = 500;
+
+/// The caller's word for a request that may come twice.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Says that an earlier request began the run.
+const REPLAYED: &str = "idempotency-replayed";
 
 /// What to run. `skillName` and `skill` stand for `skillId`, `input` for `args`.
 #[derive(Deserialize, ToSchema)]
@@ -119,9 +122,12 @@ impl RunBody {
 
 /// Runs a skill and waits for its end
 ///
-/// Needs the scope `skills:execute`. 200 means that it ran: `status` says how it went.
+/// Needs the scope `skills:execute`. 200 means that it ran: `status` says how it went. The same
+/// request with the same `Idempotency-Key` gives the first one's run, for 24 hours, and
+/// `Idempotency-Replayed: true`.
 #[utoipa::path(
     post, path = "/api/skills/executions", tag = "executions", request_body = RunBody,
+    params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters")),
     responses((status = 200, description = "The run, ended", body = wire::ExecutionBody)),
 )]
 pub(crate) async fn create(
@@ -130,11 +136,6 @@ pub(crate) async fn create(
     headers: HeaderMap,
     content: Body,
 ) -> Result<Response, Problem> {
-    // Who sends it relies on it: a second run would be worse than none.
-    if headers.contains_key("idempotency-key") {
-        let detail = "this version does not remember Idempotency-Key; send the request without it";
-        return Err(Error::new(Code::NotSupported, detail).into());
-    }
     let limit = caller.key.max_limits().args_bytes.saturating_add(ENVELOPE);
     // Kept until the run has ended: its arguments take as much room.
     let mut room = app.held.room(caller.owner());
@@ -142,10 +143,20 @@ pub(crate) async fn create(
     read::require_object(&bytes)?;
     let body: RunBody = serde_json::from_slice(&bytes)
         .map_err(|error| Error::new(Code::Malformed, format!("the body cannot be read: {error}")))?;
+    let key = headers.get(IDEMPOTENCY_KEY).map(idempotency_key).transpose()?;
+    let idempotency = key.map(|key| Idempotency { key, request: Digest::of(&bytes) });
     drop(bytes);
     let request = body.into_request(&caller)?;
-    let execution = Arc::clone(&app.host.executor).execute(caller, request).await?;
-    Ok(json(wire::execution(&execution)))
+    let executor = &app.host.executor;
+    let Some(idempotency) = idempotency else {
+        return Ok(json(wire::execution(&executor.execute(caller, request).await?)));
+    };
+    let once = executor.execute_once(caller, request, idempotency).await?;
+    let mut response = json(wire::execution(&once.execution));
+    if once.replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
 }
 
 /// Shows an execution with its result
@@ -163,6 +174,24 @@ pub(crate) async fn show(
 ) -> Result<Response, Problem> {
     let id: ExecutionId = id.parse().map_err(|_| Error::not_found("execution"))?;
     Ok(json(wire::execution(&app.host.get_execution(&caller, id).await?)))
+}
+
+/// Cancels an execution
+///
+/// Needs the scope `skills:execute`; without `executions:read` only for what the key itself
+/// started. Answers when the guest has ended, with the execution.
+#[utoipa::path(
+    post, path = "/api/skills/executions/{id}/cancel", tag = "executions",
+    params(("id" = uuid::Uuid, Path, description = "Id of an execution")),
+    responses((status = 200, description = "The execution, cancelled", body = wire::ExecutionBody)),
+)]
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    Authed(caller): Authed,
+    Segment(id): Segment,
+) -> Result<Response, Problem> {
+    let id: ExecutionId = id.parse().map_err(|_| Error::not_found("execution"))?;
+    Ok(json(wire::execution(&app.host.executor.cancel(&caller, id).await?)))
 }
 
 /// What to list.
@@ -220,6 +249,11 @@ pub(crate) async fn list(
     let rows: Vec<_> = page.executions.iter().map(wire::execution).collect();
     let next = serde_json::to_string(&next).unwrap_or_default();
     Ok(json(format!("{{\"executions\":[{}],\"nextCursor\":{next},\"total\":{}}}", rows.join(","), page.total)))
+}
+
+fn idempotency_key(value: &HeaderValue) -> Result<IdempotencyKey, Error> {
+    // What is not ASCII is no key either.
+    value.to_str().unwrap_or_default().parse()
 }
 
 fn json(text: String) -> Response {

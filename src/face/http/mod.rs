@@ -106,6 +106,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(skills::register))
         .routes(routes!(executions::list, executions::create))
         .routes(routes!(executions::show))
+        .routes(routes!(executions::cancel))
         .routes(routes!(skills::show, skills::change, skills::delete))
         .routes(routes!(component::download))
         .routes(routes!(keys::list, keys::create))

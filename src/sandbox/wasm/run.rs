@@ -300,9 +300,9 @@ fn skill_error(error: &SkillError) -> RunError {
     }
 }
 
-/// The end of a run that nobody waits for any more.
+/// The end of a run that is not to go on.
 fn cancelled() -> RunError {
-    RunError::new(Code::Cancelled, "the caller left, or the host stopped")
+    RunError::new(Code::Cancelled, "somebody cancelled it, its caller left, or the host stopped")
 }
 
 /// The failure of a run whose deadline passed.

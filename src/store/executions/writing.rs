@@ -100,7 +100,12 @@ impl Store {
     }
 }
 
-fn open(connection: &Connection, execution: &Execution, args: &ArgsRecord) -> rusqlite::Result<()> {
+/// Inserts the row of an execution that begins.
+pub(in crate::store) fn open(
+    connection: &Connection,
+    execution: &Execution,
+    args: &ArgsRecord,
+) -> rusqlite::Result<()> {
     const OPEN: &str = concat!(
         "INSERT INTO open_executions (place, ",
         at_start!(),

@@ -1,0 +1,82 @@
+//! The executions that are under way in this process, so that others can end or await them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use crate::model::ExecutionId;
+
+/// Everything that is under way.
+#[derive(Default)]
+pub(super) struct Live(Mutex<HashMap<ExecutionId, Entry>>);
+
+struct Entry {
+    cancel: CancellationToken,
+    /// Dropped, which wakes who waits, when the record is closed.
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// An execution that is under way, until this is dropped.
+pub(super) struct Present {
+    live: Arc<Live>,
+    id: ExecutionId,
+}
+
+impl Live {
+    /// Makes an execution known. `cancel` ends it.
+    pub(super) fn enter(self: &Arc<Self>, id: ExecutionId, cancel: CancellationToken) -> Present {
+        self.0.lock().insert(id, Entry { cancel, waiting: Vec::new() });
+        Present { live: Arc::clone(self), id }
+    }
+
+    /// Waits until the record of an execution is closed; at once where it is not under way.
+    pub(super) async fn ended(&self, id: ExecutionId) {
+        let waits = self.0.lock().get_mut(&id).map(|entry| {
+            let (waiting, waits) = oneshot::channel();
+            entry.waiting.push(waiting);
+            waits
+        });
+        if let Some(waits) = waits {
+            // An error is what the end looks like.
+            let _ = waits.await;
+        }
+    }
+
+    /// Ends an execution, soon.
+    pub(super) fn cancel(&self, id: ExecutionId) {
+        let cancel = self.0.lock().get(&id).map(|entry| entry.cancel.clone());
+        if let Some(cancel) = cancel {
+            cancel.cancel();
+        }
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        // Outside of the lock: who waits may be woken here.
+        let gone = self.live.0.lock().remove(&self.id);
+        drop(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_an_execution_hears_of_its_end_and_who_comes_late_does_not_wait() {
+        let (live, id, cancel) = (Arc::new(Live::default()), ExecutionId::generate(), CancellationToken::new());
+        let present = live.enter(id, cancel.clone());
+        let mut waits = Box::pin(live.ended(id));
+        assert!(futures_util::poll!(&mut waits).is_pending());
+        live.cancel(id);
+        assert!(cancel.is_cancelled() && futures_util::poll!(&mut waits).is_pending());
+        drop(present);
+        waits.await;
+        live.ended(id).await;
+        live.cancel(id);
+    }
+}
