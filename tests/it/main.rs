@@ -81,6 +81,9 @@ mod leaving;
 /// What is compiled anew, and what can go wrong with that.
 mod readying;
 
+/// Compile workers and what ties them to their host.
+mod workers;
+
 /// Changes to skills, one at a time and many at once; and how they are listed.
 mod changes;
 
