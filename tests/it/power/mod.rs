@@ -13,7 +13,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-pub(crate) use self::check::{found_loss, strays};
+pub(crate) use self::check::{found_loss, named, strays};
 pub(crate) use self::known::{Known, Note};
 
 use self::check::{differences, loss};
