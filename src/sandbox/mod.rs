@@ -151,9 +151,6 @@ impl SandboxReply {
 
 /// A place where untrusted code runs.
 pub trait SandboxProvider: Send + Sync {
-    /// Short name for logs and metrics, e.g. `wasm`.
-    fn name(&self) -> &'static str;
-
     /// Starts to make something ready; also after a restart, when it costs little.
     ///
     /// # Errors

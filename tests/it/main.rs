@@ -32,6 +32,8 @@ mod egress;
 
 /// The command line, as a process.
 mod cli;
+/// Skill folders, and what is told of their manifests.
+mod folder;
 /// The OpenAPI document against the server it describes.
 mod openapi;
 
