@@ -72,7 +72,7 @@ async fn a_parameter_that_is_not_described_is_refused_wherever_a_key_is_needed()
     let document = document(&host).await;
     let operations = document["paths"].as_object().unwrap().iter().flat_map(|(path, item)| {
         let item = item.as_object().unwrap();
-        item.iter().map(move |(method, operation)| (path.replace('{', "").replace('}', ""), method, operation))
+        item.iter().map(move |(method, operation)| (path.replace(['{', '}'], ""), method, operation))
     });
     let mut tried = 0;
     for (path, method, _) in operations.filter(|(_, _, operation)| !operation["security"].is_array()) {

@@ -14,16 +14,25 @@ use crate::support::{Host, guest, until};
 /// How often to try to be faster than a worker.
 const TRIES: usize = 50;
 
+/// A host with a guest, and with nothing left to compile.
+async fn with(name: &str) -> Host {
+    let host = Host::start();
+    let uploaded = host.upload(name, guest(name)).await;
+    assert!(uploaded.status.is_success(), "{}", uploaded.body);
+    assert_eq!(strays(&host).await, Ok(()));
+    host
+}
+
 /// The compile worker that works on something in this directory.
 fn worker_in(dir: &Path) -> Option<Pid> {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_ours = |pid: &i32| {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = line.split('\0').skip(1);
         words.next() == Some("compile-worker") && words.next().is_some_and(|file| Path::new(file).starts_with(dir))
     };
-    Pid::from_raw(pids.filter(is_ours).next()?)
+    Pid::from_raw(pids.find(is_ours)?)
 }
 
 /// Whether a worker has put its limits on, and with that tied itself to its host.
@@ -72,7 +81,7 @@ async fn ended(process: Pid) {
 
 #[tokio::test]
 async fn a_worker_that_outlives_its_host_leaves_nothing_behind_where_the_next_host_has_cleared_up() {
-    let dir = Host::start().with("image-thumb").await.kill();
+    let dir = with("image-thumb").await.kill();
     let (mut host, worker) = stopped_worker(dir).await;
     host.kill_and_restart();
     assert_eq!(strays(&host).await, Ok(()));
@@ -84,7 +93,7 @@ async fn a_worker_that_outlives_its_host_leaves_nothing_behind_where_the_next_ho
 /// What keeps the directory clean should the worker come to its end all the same.
 #[tokio::test]
 async fn a_worker_writes_into_the_file_it_was_given_and_makes_no_other() {
-    let host = Host::start().with("hello").await;
+    let host = with("hello").await;
     let engine = std::fs::read_dir(host.dir.path().join("data/cache")).unwrap().next().unwrap().unwrap().file_name();
     let dir = tempfile::tempdir().unwrap();
     let [component, given] = ["component.wasm", "code"].map(|name| dir.path().join(name));
