@@ -157,6 +157,7 @@ impl Access {
             expires_at: new.expires_at,
             created_at: self.clock.now_ms(),
             revoked_at: None,
+            grace_until: None,
             id,
         };
         let key = Arc::new(key);
@@ -178,7 +179,8 @@ impl Access {
         let keys = self.keys.read();
         let stored = id.and_then(|id| keys.get(&id)).filter(|stored| {
             let current = bool::from(stored.secret.ct_eq(&hash));
-            let previous = stored.previous.is_some_and(|(old, until)| bool::from(old.ct_eq(&hash)) && now < until);
+            let previous = stored.previous.is_some_and(|old| bool::from(old.ct_eq(&hash)));
+            let previous = previous && stored.key.grace_until.is_some_and(|until| now < until);
             (current || previous) && stored.key.is_live(now)
         });
         let stored = stored
@@ -263,10 +265,10 @@ impl Access {
         if is_local && let Err(error) = self.local.replace() {
             tracing::error!("The admin key's file could not be replaced; the next start does it: {error}");
         }
-        let previous = until.map(|until| (stored.secret, until));
+        let previous = until.map(|_| stored.secret);
         self.by_secret.write().remove(&stored.secret);
-        let key = Arc::clone(&stored.key);
-        self.remember(StoredKey { secret: hash(&secret), previous, ..stored });
+        let key = Arc::new(Key { grace_until: until, ..Key::clone(&stored.key) });
+        self.remember(StoredKey { key: Arc::clone(&key), secret: hash(&secret), previous });
         Ok((key, secret))
     }
 
@@ -298,15 +300,15 @@ impl Access {
 
     /// Whether the local file has this key's secret, maybe the one before the last rotation.
     fn is_local(&self, stored: &StoredKey) -> bool {
-        let previous = stored.previous.map(|(secret, _)| secret);
         let Some(local) = self.local.secret().map(|secret| hash(&secret)) else { return false };
-        bool::from(stored.secret.ct_eq(&local)) || previous.is_some_and(|secret| bool::from(secret.ct_eq(&local)))
+        bool::from(stored.secret.ct_eq(&local))
+            || stored.previous.is_some_and(|secret| bool::from(secret.ct_eq(&local)))
     }
 
     fn remember(&self, stored: StoredKey) {
         let mut by_secret = self.by_secret.write();
         by_secret.insert(stored.secret, stored.key.id.clone());
-        if let Some((previous, _)) = stored.previous {
+        if let Some(previous) = stored.previous {
             by_secret.insert(previous, stored.key.id.clone());
         }
         drop(by_secret);

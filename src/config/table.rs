@@ -159,7 +159,7 @@ impl Settings {
     }
 
     /// Where a setting came from.
-    pub(super) fn source(&self, name: &str) -> String {
+    pub(crate) fn source(&self, name: &str) -> String {
         self.given.get(name).map_or_else(String::new, |given| given.source.to_string())
     }
 }

@@ -29,3 +29,5 @@ pub use self::failure::{Failure, Layer};
 pub use self::guard::{Admitted, Body, EgressSettings, Errand, Guard, Meter};
 pub use self::rule::{NetworkGrant, covers};
 pub use self::target::Target;
+
+pub(crate) use self::tls::authorities;

@@ -26,17 +26,7 @@ impl Tls {
     /// `unavailable` if the file cannot be used.
     pub(super) fn open(ca_file: Option<&Path>) -> Result<Self, Error> {
         let unusable = |why: String| Error::new(Code::Unavailable, format!("egress.ca_file cannot be used: {why}"));
-        let mut extra = Vec::new();
-        if let Some(file) = ca_file {
-            let text = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
-            extra = CertificateDer::pem_slice_iter(&text)
-                .collect::<Result<_, _>>()
-                .map_err(|error| unusable(format!("it is not PEM: {error}")))?;
-            if extra.is_empty() {
-                return Err(unusable("it has no certificate in it (PEM is expected)".into()));
-            }
-            roots(&extra).map_err(|error| unusable(error.to_string()))?;
-        }
+        let extra = ca_file.map(authorities).transpose().map_err(unusable)?.unwrap_or_default();
         Ok(Self { extra, config: OnceCell::new() })
     }
 
@@ -49,6 +39,22 @@ impl Tls {
         };
         self.config.get_or_try_init(make).await.cloned()
     }
+}
+
+/// Reads the authorities in a file (PEM).
+///
+/// # Errors
+///
+/// Why the file cannot be used, without its name.
+pub(crate) fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let text = std::fs::read(file).map_err(|error| format!("it cannot be read: {error}"))?;
+    let certificates = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let certificates = certificates.map_err(|error| format!("it is not PEM: {error}"))?;
+    if certificates.is_empty() {
+        return Err("it has no certificate in it (PEM is expected)".to_owned());
+    }
+    roots(&certificates).map_err(|error| error.to_string())?;
+    Ok(certificates)
 }
 
 fn roots(extra: &[CertificateDer<'static>]) -> Result<RootCertStore, rustls::Error> {

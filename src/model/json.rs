@@ -32,7 +32,9 @@ impl StrictJson {
     /// that is not finite as a double, or nesting deeper than [`MAX_JSON_DEPTH`].
     pub fn parse(text: &str) -> Result<Self, Error> {
         let raw = serde_json::from_str(text).map_err(|error| malformed(&error))?;
-        Self::from_raw(raw)
+        // Of the whole text: a raw value has lost the lines before it.
+        require_strict(text)?;
+        Ok(Self(raw))
     }
 
     /// Reads a value whose text is already known to be JSON.

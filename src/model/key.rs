@@ -96,6 +96,9 @@ pub struct Key {
     pub created_at: i64,
     /// When it was revoked, in milliseconds since the Unix epoch.
     pub revoked_at: Option<i64>,
+    /// Until when the secret before the last rotation works, or did, in milliseconds since the
+    /// Unix epoch.
+    pub grace_until: Option<i64>,
 }
 
 impl Key {

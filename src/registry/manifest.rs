@@ -139,7 +139,7 @@ impl Manifest {
         if !strict.text().trim_start().starts_with('{') {
             return Err(Error::new(Code::Malformed, "the manifest must be a JSON object"));
         }
-        serde_json::from_str(strict.text())
+        serde_json::from_str(text)
             .map_err(|error| Error::new(Code::Malformed, format!("the manifest cannot be read: {error}")))
     }
 

@@ -20,7 +20,9 @@ use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most versions of one owner, all skills together: each is in memory and in each listing.
 const MAX_VERSIONS: usize = 10_000;
-/// How long an upload waits for the first look into its component.
+/// How long an upload waits for the first look into its component. Before it, nothing can be
+/// registered, not even as being compiled: name, version and description may come from the
+/// component, and with them what the same upload is compared with the next time.
 const LOOK: Duration = Duration::from_secs(60);
 
 /// What registering came to.
@@ -136,7 +138,7 @@ impl Registry {
         let file = source.file().map_or_else(|| self.blob(record.digest), Path::to_owned);
         let preparing = self.sandbox.prepare(prepare_request(&owner, record, &file))?;
         let preparing = under_way.preparing.insert(preparing);
-        let inspection = look(preparing).await?;
+        let inspection = look(preparing, LOOK).await?;
         let skill = self.draft(caller, (manifest, alone), inspection, record.digest)?;
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
         let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
@@ -327,10 +329,11 @@ fn unknown_component() -> Error {
     Error::at(Code::UnknownComponent, "/handler", detail)
 }
 
-async fn look(preparing: &mut Preparing) -> Result<Inspection, Error> {
-    let answer = tokio::time::timeout(LOOK, &mut preparing.inspected)
-        .await
-        .map_err(|_| Error::new(Code::Overloaded, "too much is being compiled; try again later").retry_after(30))?;
+async fn look(preparing: &mut Preparing, patience: Duration) -> Result<Inspection, Error> {
+    let answer = tokio::time::timeout(patience, &mut preparing.inspected).await.map_err(|_| {
+        let detail = "too much is being compiled, and nobody has looked into this component yet; send it again later";
+        Error::new(Code::Overloaded, detail).retry_after(30)
+    })?;
     answer.map_err(|_| Error::new(Code::Unavailable, "the host is shutting down"))?
 }
 
@@ -348,4 +351,21 @@ fn owner_for(caller: &Caller, manifest: &Manifest) -> Result<OwnerId, Error> {
         return Err(Error::new(Code::Forbidden, "only an admin key may register a global skill"));
     }
     Ok(owner.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_too_long_for_the_first_look_is_told_when_to_come_again() {
+        let ((inspected, first), (_ready, last)) = (oneshot::channel(), oneshot::channel());
+        let mut preparing = Preparing { inspected: first, ready: last };
+        let late = look(&mut preparing, Duration::ZERO).await.unwrap_err();
+        assert_eq!((late.code, late.retry_after_s), (Code::Overloaded, Some(30)));
+        inspected.send(Ok(Inspection::default())).unwrap();
+        look(&mut preparing, Duration::ZERO).await.unwrap();
+    }
 }

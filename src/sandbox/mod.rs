@@ -158,9 +158,6 @@ pub type Ended = Box<dyn FnOnce(Result<SandboxReply, Error>) + Send>;
 
 /// A place where untrusted code runs.
 pub trait SandboxProvider: Send + Sync {
-    /// Short name for logs and metrics, e.g. `wasm`.
-    fn name(&self) -> &'static str;
-
     /// Starts to make something ready; also after a restart, when it costs little.
     ///
     /// # Errors

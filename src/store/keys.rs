@@ -15,9 +15,8 @@ pub struct StoredKey {
     pub key: Arc<Key>,
     /// SHA-256 of its secret.
     pub secret: [u8; 32],
-    /// SHA-256 of the secret before the last rotation, and until when it still works, in
-    /// milliseconds since the Unix epoch.
-    pub previous: Option<([u8; 32], i64)>,
+    /// SHA-256 of the secret before the last rotation, which works until the key's `grace_until`.
+    pub previous: Option<[u8; 32]>,
 }
 
 impl Store {
@@ -99,11 +98,9 @@ impl Store {
 
 fn stored_key(row: &Row<'_>) -> rusqlite::Result<StoredKey> {
     let skills: Option<String> = row.get("skills")?;
-    let previous: Option<[u8; 32]> = row.get("previous_sha256")?;
-    let until: Option<i64> = row.get("previous_until")?;
     Ok(StoredKey {
         secret: row.get("secret_sha256")?,
-        previous: previous.zip(until),
+        previous: row.get("previous_sha256")?,
         key: Arc::new(Key {
             id: parsed(row.get_ref("id")?.as_str()?)?,
             owner: parsed(row.get_ref("owner")?.as_str()?)?,
@@ -114,6 +111,7 @@ fn stored_key(row: &Row<'_>) -> rusqlite::Result<StoredKey> {
             expires_at: row.get("expires_at")?,
             created_at: row.get("created_at")?,
             revoked_at: row.get("revoked_at")?,
+            grace_until: row.get("previous_until")?,
         }),
     })
 }

@@ -210,7 +210,7 @@ fn keys_are_made_used_and_ended_by_command() {
     assert_eq!(shown, list["keys"][1]);
     assert_eq!(
         members(&shown),
-        ["id", "owner", "name", "scopes", "skills", "ceilings", "createdAt", "expiresAt", "revokedAt"]
+        ["id", "owner", "name", "scopes", "skills", "ceilings", "createdAt", "expiresAt", "revokedAt", "graceUntil"]
     );
     let rotated = on(&host, &["keys", "rotate", id, "--grace", "1h"]).expect(0);
     for secret in [secret, rotated.stdout.trim()] {

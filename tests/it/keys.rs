@@ -112,13 +112,57 @@ async fn the_old_secret_works_for_the_time_of_grace_and_no_longer() {
     let made = host.send(Method::POST, "/api/keys", json!({ "name": "agent" })).await;
     let old = made.body["secret"].as_str().unwrap();
     let path = format!("/api/keys/{}/rotate", made.body["id"].as_str().unwrap());
+    let shown = async || host.get(path.trim_end_matches("/rotate")).await.body;
+    assert_eq!(shown().await["graceUntil"], json!(null));
     let rotated = host.send(Method::POST, &path, json!({ "graceSeconds": 4 })).await;
+    let until_then = rotated.body["graceUntil"].as_str().unwrap();
+    assert_eq!(shown().await["graceUntil"], until_then);
     let new = rotated.body["secret"].as_str().unwrap();
     assert_eq!((&rotated.body["id"], &rotated.body["owner"]), (&made.body["id"], &made.body["owner"]));
     let status = async |key: &str| reply(host.request_as(Some(key), Method::GET, "/api/skills")).await.status;
     assert_eq!((status(old).await.as_u16(), status(new).await.as_u16()), (200, 200));
+    let data = host.dir.path().join("data");
+    let told = run(&mut command(&data, &["keys", "show", made.body["id"].as_str().unwrap()])).expect(0).stdout;
+    assert!(told.contains(&format!("works until {until_then}")), "{told}");
     until(async || (status(old).await == 401).then_some(())).await;
     assert_eq!(status(new).await, 200);
+    let told = run(&mut command(&data, &["keys", "show", made.body["id"].as_str().unwrap()])).expect(0).stdout;
+    assert!(!told.contains("works until"), "{told}");
+    host.send(Method::POST, &path, json!({})).await;
+    assert_eq!(shown().await["graceUntil"], json!(null));
+    assert_eq!(status(new).await, 401);
+}
+
+/// By its name, it means its own and global ones, as everybody.
+#[tokio::test]
+async fn an_admin_key_names_another_owners_skill_by_its_id() {
+    let host = Host::start();
+    let upload = |owner: &str| {
+        let path = format!("/api/skills?name=hello&version=1.0.0&owner={owner}");
+        let upload = host.request_as(Some(host.key()), Method::POST, &path);
+        reply(upload.header("content-type", "application/wasm").body(guest("hello")))
+    };
+    let made = upload("team").await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let id = made.body["id"].as_str().unwrap();
+    assert_eq!(host.get("/api/skills/hello").await.summary(), "404 not_found");
+    let missing = run(&mut command(&host.dir.path().join("data"), &["show", "hello"])).expect(4);
+    assert!(missing.stderr.contains("an admin key names another owner's skill by its id"), "{}", missing.stderr);
+    let listed = host.get("/api/skills?owner=team").await.body;
+    assert_eq!((&listed["total"], &listed["skills"][0]["id"]), (&json!(1), &json!(id)));
+    let by_id = format!("/api/skills/{id}");
+    assert_eq!(host.get(&by_id).await.body["owner"], "team");
+    assert_eq!(host.get(&format!("{by_id}/component?")).await.status, 200);
+    let ran = host.run(id, json!({}), json!({})).await;
+    assert_eq!((&ran.body["status"], &ran.body["owner"]), (&json!("success"), &json!("admin")));
+    // Its own goes before by name, and the other's stays what the id says.
+    let own = upload("admin").await;
+    assert_eq!(host.get("/api/skills/hello").await.body["id"], own.body["id"]);
+    let off = host.send(Method::PATCH, &by_id, json!({ "enabled": false })).await;
+    assert_eq!((off.status.as_u16(), &off.body["owner"]), (200, &json!("team")));
+    assert_eq!(host.send(Method::DELETE, &by_id, json!(null)).await.status, 204);
+    assert_eq!(host.get(&by_id).await.summary(), "404 not_found");
+    assert_eq!(host.get("/api/skills/hello").await.status, 200);
 }
 
 #[test]

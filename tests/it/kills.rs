@@ -1,5 +1,9 @@
 //! The program killed with SIGKILL under load, at random moments, again and again on one
 //! directory: what was acknowledged in any of its lives is there in all that follow.
+//!
+//! After each life, everything that it acknowledged is asked for, and a share of what earlier
+//! ones did; now and then, and at the end, all of it. What is lost stays lost, so the last look
+//! finds it too; meanwhile the numbers of runs and the names of skills must be right.
 
 use std::time::Duration;
 
@@ -10,25 +14,28 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::campaign::{self, Random};
-use crate::power::{Known, Note, found_loss};
+use crate::power::{Known, Note, found_loss, named};
 use crate::support::{Host, guest};
 
 /// Lives when no campaign asks for more.
 const LIVES: usize = 5;
 /// Clients that run skills.
 const CLIENTS: usize = 6;
+/// After how many lives everything is looked at, and how many things of earlier lives else.
+const ALL_EVERY: usize = 50;
+const SHARE: usize = 40;
 /// The longest life under load.
 const LONGEST_MS: usize = 1500;
 
 /// Clients of one life, which end when the program does.
 struct Load<'a> {
     host: &'a Host,
-    known: &'a Mutex<Known>,
+    notes: &'a Mutex<Vec<Note>>,
 }
 
 impl Load<'_> {
     fn learn(&self, note: Note) {
-        self.known.lock().learn(note);
+        self.notes.lock().push(note);
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -78,6 +85,14 @@ async fn answer(request: RequestBuilder) -> Option<(u16, Value)> {
     Some((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }
 
+/// The number of runs, where it is at least `least` and the skills have the names they should.
+async fn numbers(host: &Host, known: &Known, least: usize) -> Result<usize, String> {
+    named(host, known).await?;
+    let page = host.get("/api/skills/executions?limit=1").await.body;
+    let total = usize::try_from(page["total"].as_u64().unwrap()).unwrap();
+    if total < least { Err(format!("{total} runs are left of {least}")) } else { Ok(total) }
+}
+
 #[tokio::test]
 async fn what_was_acknowledged_survives_kill_after_kill() {
     let seed = campaign::seed();
@@ -85,11 +100,12 @@ async fn what_was_acknowledged_survives_kill_after_kill() {
     println!("CAMPAIGN_SEED={seed} CAMPAIGN_SIZE={lives}");
     let mut random = Random::new(seed);
     let mut host = Host::start().with("hello").await.with("echo").await.with("trap").await;
-    let mut known = Known::default();
-    known.learn(Note::Ready(host.key().to_owned()));
+    let mut all = Known::default();
+    all.learn(Note::Ready(host.key().to_owned()));
+    let mut runs = 0;
     for life in 0..lives {
-        let learning = Mutex::new(known);
-        let load = Load { host: &host, known: &learning };
+        let notes = Mutex::default();
+        let load = Load { host: &host, notes: &notes };
         let moment = Duration::from_millis(random.below(LONGEST_MS) as u64);
         let pid = Pid::from_raw(host.pid().cast_signed()).unwrap();
         let kill = async {
@@ -98,12 +114,21 @@ async fn what_was_acknowledged_survives_kill_after_kill() {
         };
         let clients = join_all((0..CLIENTS).map(|_| load.runs(Random::new(random.next()))));
         tokio::join!(clients, load.uploads(life), kill);
-        known = learning.into_inner();
         host.kill_and_restart();
-        let found = found_loss(&host, &known).await;
+        let mut look = all.share(SHARE, &mut random);
+        let before = all.runs.len();
+        for note in notes.into_inner() {
+            look.learn(note.clone());
+            all.learn(note);
+        }
+        let is_due = life % ALL_EVERY == ALL_EVERY - 1 || life == lives - 1;
+        let least = runs + all.runs.len() - before;
+        let found = numbers(&host, &all, least).await;
+        runs = found.clone().unwrap_or(0);
+        let found = found.and(found_loss(&host, if is_due { &all } else { &look }).await);
         assert_eq!(found, Ok(()), "seed {seed}, life {life}, killed after {moment:?}");
     }
-    let held = known.len();
+    let held = all.len();
     assert!(held > lives, "only {held} acknowledgements in {lives} lives");
     println!("{lives} kills; {held} acknowledgements held");
 }

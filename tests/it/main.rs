@@ -38,6 +38,8 @@ mod egress;
 
 /// The command line, as a process.
 mod cli;
+/// Skill folders, and what is told of their manifests.
+mod folder;
 /// The OpenAPI document against the server it describes.
 mod openapi;
 
@@ -86,6 +88,9 @@ mod leaving;
 
 /// What is compiled anew, and what can go wrong with that.
 mod readying;
+
+/// Compile workers and what ties them to their host.
+mod workers;
 
 /// Changes to skills, one at a time and many at once; and how they are listed.
 mod changes;

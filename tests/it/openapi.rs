@@ -67,6 +67,30 @@ async fn the_server_takes_on_each_path_the_methods_that_are_described_and_no_oth
 }
 
 #[tokio::test]
+async fn a_parameter_that_is_not_described_is_refused_wherever_a_key_is_needed() {
+    let host = Host::start();
+    let document = document(&host).await;
+    let operations = document["paths"].as_object().unwrap().iter().flat_map(|(path, item)| {
+        let item = item.as_object().unwrap();
+        item.iter().map(move |(method, operation)| (path.replace(['{', '}'], ""), method, operation))
+    });
+    let mut tried = 0;
+    for (path, method, _) in operations.filter(|(_, _, operation)| !operation["security"].is_array()) {
+        let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes()).unwrap();
+        let path = format!("{path}?nonsense=1");
+        let refused = reply(host.request_as(Some(host.key()), method.clone(), &path)).await;
+        let detail = refused.body["detail"].as_str().unwrap();
+        assert!(refused.summary() == "400 malformed" && detail.contains("`nonsense`"), "{method} {path}: {detail}");
+        let stranger = reply(host.request_as(None, method, &path)).await;
+        assert_eq!(stranger.summary(), "401 unauthenticated", "{path}");
+        tried += 1;
+    }
+    assert!(tried >= 14, "{tried}");
+    let head = host.request_as(Some(host.key()), Method::HEAD, "/api/skills?limit=1").send().await.unwrap();
+    assert_eq!(head.status(), 200);
+}
+
+#[tokio::test]
 async fn real_replies_are_as_the_document_says() {
     let host = Host::start().with("echo").await.with("trap").await;
     let document = document(&host).await;

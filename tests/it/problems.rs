@@ -18,7 +18,10 @@ fn the_table_of_codes_changes_only_on_purpose() {
 #[tokio::test]
 async fn a_problem_points_to_a_page_about_its_code_and_to_where_it_happened() {
     let host = Host::start();
-    let problem = host.get("/api/skills/no-such%22skill?key=secret").await.body;
+    let refused = host.get("/api/skills/no-such%22skill?key=secret").await.body;
+    assert_eq!((&refused["title"], &refused["instance"]), (&"Malformed".into(), &"/api/skills/no-such%22skill".into()));
+    assert!(!refused.to_string().contains("secret"), "{refused}");
+    let problem = host.get("/api/skills/no-such%22skill").await.body;
     assert_eq!(problem["title"], "Not found");
     assert_eq!(problem["instance"], "/api/skills/no-such%22skill");
     let page = host.request_as(None, Method::GET, problem["type"].as_str().unwrap()).send().await.unwrap();

@@ -8,16 +8,20 @@ use skillvisor::{Caller, Code, Error, ExecutionRequest, Host, HostOptions, Manif
 
 use crate::support::{guest, until};
 
+/// What a worker says when it panics.
+const BROKEN: &str = r#"{"broken":{"detail":"panicked at a/secret/place.rs:1:1"}}"#;
+
 /// A host on `dir/data` whose compile workers do what `dir/mode` says before they work.
 async fn open(dir: &Path) -> (Host, Caller) {
     let program = dir.join("worker");
     let script = format!(
-        "#!/bin/sh\ncase $(cat {mode}) in\nkill) kill -9 $$ ;;\nhang) : > {hanging}; exec sleep 600 ;;\nesac\nexec {real} \"$@\"\n",
+        "#!/bin/sh\ncase $(cat {mode}) in\nkill) kill -9 $$ ;;\nbreak) echo '{{BROKEN}}'; exit 101 ;;\nhang) : > {hanging}; exec sleep 600 ;;\nesac\nexec {real} \"$@\"\n",
         mode = dir.join("mode").display(),
         hanging = dir.join("hanging").display(),
         real = env!("CARGO_BIN_EXE_skillvisor"),
     );
     // The workers know no PATH.
+    let script = script.replace("{BROKEN}", BROKEN);
     let script = script.replace("$(cat ", "$(/bin/cat ").replace("exec sleep", "exec /bin/sleep");
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -78,6 +82,21 @@ async fn a_worker_that_is_killed_says_nothing_about_a_new_component() {
     assert_eq!(register(&host, &caller, "1.0.0").await.unwrap_err().code, Code::Unavailable);
     set_mode(dir.path(), "work");
     assert!(register(&host, &caller, "1.0.0").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_worker_that_panics_is_our_fault_and_not_the_components() {
+    let dir = tempfile::tempdir().unwrap();
+    with_lost_code(dir.path(), 1).await;
+    set_mode(dir.path(), "break");
+    let (host, caller) = open(dir.path()).await;
+    let refused = register(&host, &caller, "2.0.0").await.unwrap_err();
+    assert!(refused.code == Code::Internal && !refused.detail.contains("place.rs"), "{refused}");
+    let after = until(async || Some(state(&host, &caller)).filter(|state| *state != SkillState::Compiling)).await;
+    assert_eq!(after, SkillState::Unavailable);
+    set_mode(dir.path(), "work");
+    assert!(matches!(register(&host, &caller, "2.0.0").await.unwrap(), Registered::Created(_)));
+    assert_eq!(host.execute(caller, run()).await.unwrap().status, Status::Success);
 }
 
 #[tokio::test]

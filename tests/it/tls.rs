@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::support::{Host, command, run, until};
+use crate::support::{Ended, Host, command, reply, run, until};
 
 /// An operator's own authority, and the files that it gave out.
 pub(crate) struct Authority {
@@ -76,6 +76,16 @@ fn data(host: &Host) -> PathBuf {
     host.dir.path().join("data")
 }
 
+/// `list` from a directory of no host, with a server and a key by name.
+fn named(data_dir: &Path, url: &str, key: &str, ca: Option<&Path>) -> Ended {
+    let mut command = command(data_dir, &["list"]);
+    command.env("SKILLVISOR_URL", url).env("SKILLVISOR_KEY", key);
+    if let Some(ca) = ca {
+        command.env("SKILLVISOR_CA_FILE", ca);
+    }
+    run(&mut command)
+}
+
 #[tokio::test]
 async fn the_api_speaks_tls_with_the_operators_certificate() {
     let authority = Authority::new();
@@ -110,12 +120,60 @@ async fn client_and_server_agree_on_the_version_of_http() {
 }
 
 #[tokio::test]
-async fn who_speaks_without_tls_to_a_port_with_it_gets_no_answer_and_hurts_nobody() {
+async fn who_speaks_without_tls_to_a_port_with_it_is_told_so_and_hurts_nobody() {
     let authority = Authority::new();
     let host = authority.start();
-    let plain = format!("http://{}/livez", address(&host));
-    assert!(reqwest::get(plain).await.is_err());
+    let plain = format!("http://{}", address(&host));
+    for path in ["/livez", "/api/skills", "/nowhere"] {
+        let answer = reply(reqwest::Client::new().get(format!("{plain}{path}"))).await;
+        assert_eq!(answer.summary(), "400 malformed");
+        let detail = answer.body["detail"].as_str().unwrap();
+        assert!(detail.contains("speaks TLS") && detail.contains("https://"), "{detail}");
+    }
+    // Also who does have a key gets nothing but that.
+    let (elsewhere, key) = (tempfile::tempdir().unwrap(), host.key().to_owned());
+    let listed = named(elsewhere.path(), &plain, &key, None).expect(6);
+    assert!(listed.stderr.contains("use a URL with https://"), "{}", listed.stderr);
     assert_eq!(host.get("/api/skills").await.status, 200);
+}
+
+#[test]
+fn the_command_line_says_so_where_a_port_does_not_speak_tls() {
+    let host = Host::start();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let url = host.url.replace("http://", "https://");
+    let failed = named(elsewhere.path(), &url, host.key(), None).expect(8);
+    assert!(failed.stderr.contains("that port does not speak TLS"), "{}", failed.stderr);
+}
+
+#[test]
+fn the_command_line_says_what_is_wrong_with_an_authoritys_certificate_as_a_servers_own() {
+    let authority = Authority::new();
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    std::fs::write(authority.file("cert.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(authority.file("key.pem"), key.serialize_pem()).unwrap();
+    let host = authority.start();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let failed = named(elsewhere.path(), &host.url, host.key(), Some(&authority.file("cert.pem"))).expect(8);
+    assert!(failed.stderr.contains("CA:TRUE") && failed.stderr.contains("CA:FALSE"), "{}", failed.stderr);
+    // Whoever has the directory knows the certificate itself.
+    run(&mut command(&data(&host), &["list"])).expect(0);
+}
+
+#[test]
+fn authorities_of_the_way_out_that_cannot_be_read_stop_the_start_as_a_setting() {
+    let authority = Authority::new();
+    let key = authority.file("key.pem");
+    for (file, why) in [(key.to_str().unwrap(), "has no certificate in it"), ("/nonexistent.pem", "cannot be read")] {
+        let dir = tempfile::tempdir().unwrap();
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--egress-ca-file", file];
+        let ended = run(&mut command(dir.path(), &arguments)).expect(2);
+        let named = format!("egress.ca_file = \"{file}\" (--egress-ca-file): ");
+        assert!(ended.stderr.contains(&named) && ended.stderr.contains(why), "{}", ended.stderr);
+        assert!(!dir.path().join("lock").exists(), "nothing was opened");
+    }
 }
 
 #[tokio::test]
@@ -176,15 +234,8 @@ fn the_command_line_trusts_the_local_servers_certificate_and_the_operators_autho
     let host = authority.start();
     run(&mut command(&data(&host), &["list"])).expect(0);
     let key = std::fs::read_to_string(data(&host).join("admin.key")).unwrap();
-    let named = |ca: Option<&Path>| {
-        let elsewhere = tempfile::tempdir().unwrap();
-        let mut command = command(elsewhere.path(), &["list"]);
-        command.env("SKILLVISOR_URL", &host.url).env("SKILLVISOR_KEY", &key);
-        if let Some(ca) = ca {
-            command.env("SKILLVISOR_CA_FILE", ca);
-        }
-        run(&mut command)
-    };
+    let elsewhere = tempfile::tempdir().unwrap();
+    let named = |ca: Option<&Path>| named(elsewhere.path(), &host.url, &key, ca);
     named(Some(&authority.file("ca.pem"))).expect(0);
     let distrust = named(None).expect(8);
     assert!(distrust.stderr.contains("SKILLVISOR_CA_FILE"), "{}", distrust.stderr);

@@ -149,17 +149,29 @@ impl Client {
     fn not_reached(&self, error: &reqwest::Error) -> Failure {
         if error.is_connect() {
             let why = chain(error);
-            let hint = if why.contains("certificate") {
-                "a certificate of an authority of your own is trusted with --ca-file or SKILLVISOR_CA_FILE"
-            } else {
-                "is `skillvisor serve` running there? --url or SKILLVISOR_URL names the server"
-            };
+            let hint = hint_against(&why);
             return Failure::unreachable(format!("cannot reach {}: {why}", self.url())).hint(hint);
         }
         let detail = format!("the connection to {} broke: {}", self.url(), chain(error));
         Failure::unreachable(detail)
             .hint("what was asked may have been done all the same; `skillvisor logs` and `skillvisor list` tell")
     }
+}
+
+/// What usually helps if a server is not reached for this reason.
+fn hint_against(why: &str) -> &'static str {
+    // Both words are variants of errors of the TLS library, which has no better ones.
+    if why.contains("CaUsedAsEndEntity") {
+        return "the server shows the certificate of an authority (CA:TRUE) as its own, as `openssl req -x509` makes \
+                one: add -addext basicConstraints=critical,CA:FALSE to that command and give the server what it makes";
+    }
+    if why.contains("InvalidContentType") {
+        return "that port does not speak TLS: use a URL with http://";
+    }
+    if why.contains("certificate") {
+        return "a certificate of an authority of your own is trusted with --ca-file or SKILLVISOR_CA_FILE";
+    }
+    "is `skillvisor serve` running there? --url or SKILLVISOR_URL names the server"
 }
 
 /// What [`Client::upload`] sends, but for the bytes.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::config::Settings;
-use crate::egress::EgressSettings;
+use crate::config::{ConfigError, Settings};
+use crate::egress::{self, EgressSettings};
 use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
@@ -71,6 +71,7 @@ impl Embedded {
             (Some(cert), Some(key)) => Some(Arc::new(Tls::load(cert, key)?)),
             _ => None,
         };
+        check_authorities(settings)?;
         let had_key = data_dir.join(ADMIN_KEY_FILE).exists();
         let options = HostOptions { audit, ..host_options(settings, admin_key)? };
         let host = Host::open(options).await.map_err(|error| opened(&data_dir, error))?;
@@ -117,6 +118,16 @@ impl Embedded {
         let _ = self.stop.send(());
         let _ = self.serving.await;
     }
+}
+
+/// Reads what `egress.ca_file` names, before anything is opened.
+fn check_authorities(settings: &Settings) -> Result<(), ConfigError> {
+    let Some(file) = &settings.egress_ca_file else { return Ok(()) };
+    let wrong = |why| {
+        let source = settings.source("egress.ca_file");
+        ConfigError::new(format!("egress.ca_file = \"{}\" ({source}): {why}", file.display()))
+    };
+    egress::authorities(file).map(drop).map_err(wrong)
 }
 
 /// Says in the data directory where this process serves.

@@ -166,6 +166,18 @@ impl Failure {
         self
     }
 
+    /// The same failure, with more about each wrong place for people.
+    #[must_use]
+    pub(super) fn places(mut self, more: impl Fn(&str) -> Option<String>) -> Self {
+        for field in &mut self.fields {
+            if let Some(more) = more(&field.pointer) {
+                let place = if field.pointer.is_empty() { "the whole" } else { &field.pointer };
+                field.pointer = format!("{place} ({more})");
+            }
+        }
+        self
+    }
+
     /// The failure as a problem object: the server's own, or one like it.
     pub(super) fn to_problem(&self) -> Value {
         self.problem.as_deref().cloned().unwrap_or_else(|| {
@@ -229,7 +241,10 @@ fn hint(code: &str, retry_after: Option<&str>) -> Option<String> {
     let hint = match Code::from_name(code)? {
         Code::Unauthenticated => "set SKILLVISOR_KEY or give --key-file FILE; `skillvisor keys list` shows the keys",
         Code::InsufficientScope => "an admin makes a key with that scope: `skillvisor keys create NAME --scope SCOPE`",
-        Code::NotFound => "`skillvisor list` and `skillvisor logs` show what this key may see",
+        Code::NotFound => {
+            "`skillvisor list` and `skillvisor logs` show what this key may see; an admin key names another owner's \
+             skill by its id, which `skillvisor list --json` has"
+        }
         Code::SkillDisabled => "`skillvisor enable REF` makes it runnable again",
         Code::SkillFailed => "`skillvisor show REF` tells why",
         Code::InvalidArgs => "`skillvisor show REF` prints the input schema",

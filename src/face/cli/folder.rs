@@ -11,7 +11,10 @@ const MANIFEST_FENCE: &str = "json skill";
 /// What a skill folder holds.
 #[derive(Debug)]
 pub(super) struct Folder {
-    /// The manifest, as JSON.
+    /// The file that the manifest is in.
+    pub(super) skill_md: PathBuf,
+    /// The manifest, as JSON, with as many empty lines before it as there are lines in the file:
+    /// whoever finds something wrong in a line names the line of the file.
     pub(super) manifest: String,
     /// The component.
     pub(super) component: PathBuf,
@@ -26,7 +29,7 @@ impl Folder {
                 .hint("a skill folder has a SKILL.md; push the .wasm file alone without one")
         })?;
         let manifest = manifest_block(&text).map_err(|why| Failure::usage(format!("{}: {why}", skill_md.display())))?;
-        Ok(Self { manifest, component: component(path)? })
+        Ok(Self { skill_md, manifest, component: component(path)? })
     }
 }
 
@@ -51,19 +54,19 @@ fn component(path: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The content of the one fenced block that is a manifest.
+/// The content of the one fenced block that is a manifest, in its own lines.
 ///
 /// Fences as in CommonMark 0.31, section 4.5: a block ends with at least as many of the same
 /// character as opened it, so an example inside another block does not count.
 fn manifest_block(markdown: &str) -> Result<String, String> {
     let mut found: Option<String> = None;
-    let mut lines = markdown.lines();
-    while let Some(line) = lines.next() {
+    let mut lines = markdown.lines().zip(1..);
+    while let Some((line, number)) = lines.next() {
         let Some((fence, info)) = opening(line) else { continue };
         let is_manifest = info == MANIFEST_FENCE;
-        let mut block = String::new();
+        let mut block = "\n".repeat(number);
         let mut is_closed = false;
-        for line in lines.by_ref() {
+        for (line, _) in lines.by_ref() {
             if closes(line, fence) {
                 is_closed = true;
                 break;
@@ -105,7 +108,7 @@ mod tests {
     #[test]
     fn the_manifest_is_the_one_block_with_its_words() {
         let text = "# a\n\n```json\n{}\n```\n\n```json skill\n{\"name\": \"a\"}\n```\ntext\n";
-        assert_eq!(manifest_block(text).unwrap(), "{\"name\": \"a\"}\n");
+        assert_eq!(manifest_block(text).unwrap(), format!("{}{{\"name\": \"a\"}}\n", "\n".repeat(7)));
     }
 
     #[test]
@@ -113,7 +116,7 @@ mod tests {
         let inside = "````markdown\n```json skill\n{}\n```\n````\n";
         assert!(manifest_block(inside).unwrap_err().contains("no block"));
         let both = format!("{inside}~~~json skill\n{{ \"a\": 1 }}\n~~~\n");
-        assert_eq!(manifest_block(&both).unwrap(), "{ \"a\": 1 }\n");
+        assert_eq!(manifest_block(&both).unwrap().trim(), "{ \"a\": 1 }");
     }
 
     #[test]

@@ -162,7 +162,7 @@ fn tell_secret(output: Output, text: &str, key: &Value) -> Result<Exit, Failure>
         output.json_text(text)?;
         return Ok(Exit::Success);
     }
-    output.note(&facts(key));
+    output.note(&facts(key, Clock::System.now_ms()));
     output.note("secret, shown this once:");
     output.line(&value::text(key, "secret"))?;
     Ok(Exit::Success)
@@ -190,7 +190,7 @@ async fn show(output: Output, client: &Client, id: &str) -> Result<Exit, Failure
     if output.json {
         output.json_text(&reply.text)?;
     } else {
-        output.line(&facts(&reply.json()?))?;
+        output.line(&facts(&reply.json()?, Clock::System.now_ms()))?;
     }
     Ok(Exit::Success)
 }
@@ -230,7 +230,14 @@ fn standing(key: &Value, now_ms: i64) -> String {
     word.to_owned()
 }
 
-fn facts(key: &Value) -> String {
+/// Until when the secret before the last rotation works, if it does.
+fn grace(key: &Value, now_ms: i64) -> String {
+    let until = value::text(key, "graceUntil");
+    let works = until.parse().is_ok_and(|time: jiff::Timestamp| time.as_millisecond() > now_ms);
+    if works { format!("works until {until}") } else { String::new() }
+}
+
+fn facts(key: &Value, now_ms: i64) -> String {
     let text = |name| value::text(key, name);
     let ceilings = key.get("ceilings").and_then(Value::as_object).into_iter().flatten();
     let ceilings: Vec<_> = ceilings.map(|(name, value)| format!("{name}={value}")).collect();
@@ -243,6 +250,7 @@ fn facts(key: &Value) -> String {
         ("created", text("createdAt")),
         ("expires", text("expiresAt")),
         ("revoked", text("revokedAt")),
+        ("old secret", grace(key, now_ms)),
         ("ceilings", ceilings.join(" ")),
     ]);
     table::clean(&facts)
@@ -300,6 +308,14 @@ mod tests {
     #[test]
     fn unknown_scopes_are_refused() {
         assert!(Test::try_parse_from(["keys", "ci", "--scope", "all"]).is_err());
+    }
+
+    #[test]
+    fn the_grace_of_a_rotation_is_told_while_it_lasts() {
+        let key = json!({ "graceUntil": "1970-01-01T00:00:01.000Z" });
+        assert_eq!(facts(&key, 999), "old secret  works until 1970-01-01T00:00:01.000Z");
+        assert_eq!(facts(&key, 1000), "");
+        assert_eq!(facts(&json!({ "graceUntil": null }), 0), "");
     }
 
     #[test]

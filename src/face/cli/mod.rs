@@ -25,6 +25,7 @@ mod logging;
 mod logs;
 mod multipart;
 mod output;
+mod place;
 mod push;
 mod report;
 mod sample;

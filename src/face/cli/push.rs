@@ -16,6 +16,7 @@ use super::exit::{Exit, Failure};
 use super::folder::Folder;
 use super::multipart::Pieces;
 use super::output::Output;
+use super::place::line_of;
 use super::{sample, table, value};
 
 /// Bytes that are sent, and shown as sent, at one time.
@@ -57,9 +58,10 @@ pub(super) struct PushArgs {
 }
 
 pub(super) async fn run(output: Output, client: &Client, args: &PushArgs) -> Result<Exit, Failure> {
-    let pieces = read(args)?;
+    let Parts { manifest, pieces } = read(args)?;
     let size = pieces.length();
-    let reply = upload(output, client, args, pieces).await?;
+    let reply = upload(output, client, args, pieces).await;
+    let reply = reply.map_err(|failure| located(failure, args, manifest.as_ref()))?;
     let was_there = reply.status == 200;
     let (text, skill) = ready(output, client, reply).await?;
     if output.json {
@@ -71,31 +73,66 @@ pub(super) async fn run(output: Output, client: &Client, args: &PushArgs) -> Res
     check_state(&skill)
 }
 
+/// A manifest as it is in its file.
+struct Source {
+    file: PathBuf,
+    text: String,
+}
+
+impl Source {
+    fn read(file: &Path) -> Result<Self, Failure> {
+        let text = fs::read_to_string(file).map_err(|error| Failure::unreadable(file, &error))?;
+        Ok(Self { file: file.to_owned(), text })
+    }
+}
+
 /// What is to be sent.
-fn read(args: &PushArgs) -> Result<Pieces, Failure> {
+struct Parts {
+    manifest: Option<Source>,
+    pieces: Pieces,
+}
+
+/// Reads what is to be sent.
+fn read(args: &PushArgs) -> Result<Parts, Failure> {
     let (manifest, component) = if args.path.is_dir() {
         if args.manifest.is_some() {
             return Err(Failure::usage("--manifest goes with a .wasm file; a folder's manifest is in its SKILL.md"));
         }
         let folder = Folder::read(&args.path)?;
-        (Some(folder.manifest), folder.component)
+        (Some(Source { file: folder.skill_md, text: folder.manifest }), folder.component)
     } else {
-        let manifest = args.manifest.as_deref().map(read_text).transpose()?;
-        (manifest, args.path.clone())
+        (args.manifest.as_deref().map(Source::read).transpose()?, args.path.clone())
     };
     let component = Bytes::from(fs::read(&component).map_err(|error| Failure::unreadable(&component, &error))?);
     if !component.starts_with(b"\0asm") {
         return Err(Failure::usage(format!("{} is not WebAssembly", args.path.display()))
             .hint("push takes a compiled component (.wasm) or a skill folder"));
     }
-    Ok(match manifest {
-        Some(manifest) => Pieces::form(&manifest, component),
+    let pieces = match &manifest {
+        Some(manifest) => Pieces::form(&manifest.text, component),
         None => Pieces::component(component),
-    })
+    };
+    Ok(Parts { manifest, pieces })
 }
 
-fn read_text(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|error| Failure::unreadable(path, &error))
+/// The same failure, with the lines of the manifest's file that it is about.
+fn located(failure: Failure, args: &PushArgs, manifest: Option<&Source>) -> Failure {
+    let Some(Source { file, text }) = manifest else { return failure };
+    if failure.code == Code::Malformed.as_str() && failure.detail.contains(" at line ") {
+        return failure.hint(format!("the line is one of {}", file.display()));
+    }
+    let given = [
+        ("/name", &args.name),
+        ("/version", &args.version),
+        ("/description", &args.description),
+        ("/owner", &args.owner),
+    ];
+    failure.places(|pointer| {
+        // What a flag says instead stands in no line.
+        let by_flag = given.iter().any(|(name, value)| *name == pointer && value.is_some());
+        let line = line_of(text, pointer).filter(|_| !by_flag)?;
+        Some(format!("line {line} of {}", file.display()))
+    })
 }
 
 /// Sends it, with a bar on a terminal.
@@ -195,8 +232,8 @@ mod tests {
         let manifest = dir.path().join("m.json");
         fs::write(&wasm, b"\0asm").unwrap();
         fs::write(&manifest, b"{}").unwrap();
-        assert_eq!(read(&args(wasm.clone(), None)).unwrap().content_type, "application/wasm");
-        let form = read(&args(wasm, Some(manifest))).unwrap();
+        assert_eq!(read(&args(wasm.clone(), None)).unwrap().pieces.content_type, "application/wasm");
+        let form = read(&args(wasm, Some(manifest))).unwrap().pieces;
         assert!(form.content_type.starts_with("multipart/form-data"));
     }
 
@@ -205,8 +242,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let text = dir.path().join("a.wasm");
         fs::write(&text, b"(component)").unwrap();
-        assert_eq!(read(&args(text, None)).unwrap_err().exit, Exit::Usage);
-        assert_eq!(read(&args(dir.path().join("none"), None)).unwrap_err().exit, Exit::Usage);
+        assert_eq!(read(&args(text, None)).err().unwrap().exit, Exit::Usage);
+        assert_eq!(read(&args(dir.path().join("none"), None)).err().unwrap().exit, Exit::Usage);
     }
 
     #[test]

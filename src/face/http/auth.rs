@@ -26,9 +26,12 @@ impl FromRequestParts<App> for Authed {
             None => Err(Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid")),
         };
         let why = if secret.is_some() { "the key is unknown or no longer valid" } else { "no bearer key was sent" };
-        Ok(Self(found.inspect_err(|_| {
+        let caller = found.inspect_err(|_| {
             app.host.telemetry.http.unauthenticated(Door::Http.as_str());
             app.refusals.note(parts, why);
-        })?))
+        })?;
+        // Here, because every route with a key comes by, and only who has one is told what is wrong.
+        app.queries.require_none(parts)?;
+        Ok(Self(caller))
     }
 }

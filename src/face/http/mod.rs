@@ -17,6 +17,7 @@ mod opening;
 mod pace;
 mod problem;
 mod problem_page;
+mod queries;
 mod read;
 mod refusals;
 mod server;
@@ -47,6 +48,7 @@ use crate::telemetry::Telemetry;
 
 use self::held::Held;
 use self::problem::Problem;
+use self::queries::Queries;
 use self::refusals::Refusals;
 
 pub use self::connections::raise_descriptor_limit;
@@ -68,6 +70,8 @@ pub(crate) struct AppParts {
     held: Held,
     /// Uploads that are under way.
     uploads: Held,
+    /// Which routes take a query.
+    queries: Queries,
     /// What `/openapi.json` shows.
     document: Bytes,
 }
@@ -81,13 +85,16 @@ impl Deref for App {
 }
 impl App {
     pub(crate) fn new(host: Host, max_upload_bytes: u64) -> Self {
-        let document = openapi::document(routes().into_openapi());
+        let api = routes().into_openapi();
+        let queries = Queries::of(&api);
+        let document = openapi::document(api);
         Self(Arc::new(AppParts {
             host,
             max_upload_bytes,
             refusals: Refusals::default(),
             held: Held::bodies(),
             uploads: Held::uploads(max_upload_bytes),
+            queries,
             document,
         }))
     }
@@ -125,6 +132,16 @@ pub(crate) fn router(app: App, pace: Pace) -> Router {
 fn metrics_router(app: App, pace: Pace) -> Router {
     let routes = Router::new().route("/metrics", get(metrics::show_without_key)).with_state(app);
     guarded(routes, Around { pace, telemetry: None })
+}
+
+/// What answers those who speak without TLS where TLS is spoken.
+fn clear_text_router(pace: Pace) -> Router {
+    let refuse = async || {
+        let detail = "this port speaks TLS, and what you sent could be read on its way: use a URL with https://";
+        Problem(Error::new(Code::Malformed, detail))
+    };
+    let around = Around { pace, telemetry: None };
+    Router::new().fallback(refuse).layer(middleware::from_fn_with_state(Arc::new(around), guard))
 }
 
 /// Routes with what holds for every request and every reply, also where there is no route.

@@ -81,8 +81,9 @@ pub(super) async fn json<T: DeserializeOwned>(body: Body) -> Result<T, Error> {
 /// `malformed`.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     require_object(bytes)?;
-    let strict = StrictJson::parse(text(bytes)?)?;
-    serde_json::from_str(strict.text()).map_err(|error| Error::new(Code::Malformed, format!("cannot be read: {error}")))
+    let text = text(bytes)?;
+    StrictJson::parse(text)?;
+    serde_json::from_str(text).map_err(|error| Error::new(Code::Malformed, format!("cannot be read: {error}")))
 }
 
 /// Refuses what is not an object: serde would take an array for the fields in their order.

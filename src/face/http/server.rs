@@ -23,9 +23,9 @@ use crate::model::{Code, Error};
 use super::connections::{Connections, Place};
 use super::opening::Opening;
 use super::refusals::Peer;
-use super::tls::Tls;
+use super::tls::{Accepted, Tls};
 use super::untaken::Untaken;
-use super::{App, Pace, metrics_router, router};
+use super::{App, Pace, clear_text_router, metrics_router, router};
 
 /// How long a client may take over the TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -181,7 +181,10 @@ impl Listener {
                 () = stopping.cancelled() => return,
             };
             match accepted {
-                Ok(Ok(stream)) => talk.over(stream).await,
+                Ok(Ok(Accepted::Tls(stream))) => talk.over(stream).await,
+                Ok(Ok(Accepted::ClearText(stream))) => {
+                    Talk { router: clear_text_router(talk.pace), ..talk }.over(stream).await;
+                }
                 Ok(Err(error)) => tracing::debug!("A TLS handshake failed: {error}"),
                 Err(_) => tracing::debug!("A TLS handshake took longer than {HANDSHAKE_TIMEOUT:?}"),
             }

@@ -54,7 +54,9 @@ pub(crate) struct UploadQuery {
 ///
 /// As it is, with name and version in the query, or as a form together with its manifest.
 /// Needs the scope `skills:write`. Answers once the skill can run; after 5 s, or at once with
-/// `Prefer: respond-async`, it answers 202, and `Location` says where to look for `state`.
+/// `Prefer: respond-async`, it answers 202, and `Location` says where to look for `state`. Where
+/// so much is being compiled that nobody has looked into the component within a minute, it is
+/// 503 `overloaded` with `Retry-After`, and nothing is registered.
 #[utoipa::path(
     post, path = "/api/skills", tag = "skills",
     params(UploadQuery, ("prefer" = Option<String>, Header, description = "`respond-async` does not wait")),

@@ -27,6 +27,14 @@ pub struct Tls {
     current: ArcSwap<Loaded>,
 }
 
+/// What a client opened a connection with.
+pub(super) enum Accepted {
+    /// A handshake.
+    Tls(Box<TlsStream<TcpStream>>),
+    /// HTTP, as if there were no TLS here. Nothing of it was read.
+    ClearText(TcpStream),
+}
+
 struct Loaded {
     config: Arc<ServerConfig>,
     certificate: Digest,
@@ -58,10 +66,16 @@ impl Tls {
         self.current.load().certificate
     }
 
-    /// Shakes hands on a new connection.
-    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    /// Shakes hands on a new connection, if the client means to.
+    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<Accepted> {
+        let mut first = [0];
+        stream.peek(&mut first).await?;
+        // Methods are upper-case letters (RFC 9110, section 9), which begin no record of TLS.
+        if first[0].is_ascii_uppercase() {
+            return Ok(Accepted::ClearText(stream));
+        }
         let config = Arc::clone(&self.current.load().config);
-        TlsAcceptor::from(config).accept(stream).await
+        TlsAcceptor::from(config).accept(stream).await.map(|stream| Accepted::Tls(Box::new(stream)))
     }
 }
 

@@ -280,6 +280,9 @@ pub(crate) struct KeyBody<'a> {
     /// When it was revoked.
     #[schema(required = true, format = DateTime)]
     revoked_at: Option<String>,
+    /// Until when the secret before the last rotation works, or did; null if it ended at once.
+    #[schema(required = true, format = DateTime)]
+    grace_until: Option<String>,
     /// The secret: in the answer to making or rotating a key, and nowhere else.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -299,6 +302,7 @@ pub(crate) fn key(key: &Key, secret: Option<&str>) -> Value {
         created_at: Clock::rfc3339(key.created_at),
         expires_at: time(key.expires_at),
         revoked_at: time(key.revoked_at),
+        grace_until: time(key.grace_until),
         secret,
     };
     serde_json::to_value(body).unwrap_or_default()

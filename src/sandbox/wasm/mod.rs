@@ -96,10 +96,6 @@ impl WasmSandbox {
 }
 
 impl SandboxProvider for WasmSandbox {
-    fn name(&self) -> &'static str {
-        "wasm"
-    }
-
     fn prepare(&self, request: PrepareRequest) -> Result<Preparing, Error> {
         let Some(inspection) = self.components.inspection(request.digest) else {
             return self.compiler.submit(request);

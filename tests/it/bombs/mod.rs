@@ -1,7 +1,7 @@
 //! Components that are too much work to compile: the worker that has one is killed by its
 //! limits, and nobody else notices.
 
-mod shapes;
+pub(crate) mod shapes;
 
 use std::time::{Duration, Instant};
 

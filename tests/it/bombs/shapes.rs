@@ -38,7 +38,7 @@ pub(super) fn nested_instances(levels: usize) -> Vec<u8> {
 }
 
 /// One function of many blocks, one in another.
-pub(super) fn deep_blocks(depth: usize) -> Vec<u8> {
+pub(crate) fn deep_blocks(depth: usize) -> Vec<u8> {
     let body = format!("{}{}", "block ".repeat(depth), "end ".repeat(depth));
     skill("", &format!("(func {body})"))
 }

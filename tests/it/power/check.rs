@@ -75,7 +75,7 @@ async fn skills(host: &Host, known: &Known) -> Result<(), String> {
             return expect(found.status == 404, || format!("{name} was deleted and is {}", found.summary()));
         }
         let run =
-            host.run(name, json!({ "kind": "unreachable" }), json!({ "timeoutMs": 60_000, "fuel": 50_000_000 })).await;
+            host.run(name, json!({ "kind": "unreachable" }), json!({ "timeoutMs": 60_000, "fuel": 2_000_000 })).await;
         // Whatever it comes to: what matters is that this skill can be run to its end.
         let right = match name.split_once("-loop").map_or(name.as_str(), |(kind, _)| kind) {
             "hello" | "echo" => "-",
@@ -89,6 +89,14 @@ async fn skills(host: &Host, known: &Known) -> Result<(), String> {
         expect(run.status == 200 && code == right, || format!("{name} is {} {}", run.summary(), run.body))
     });
     all(names).await
+}
+
+/// Skills are listed, or gone, as the client knows it.
+pub(crate) async fn named(host: &Host, known: &Known) -> Result<(), String> {
+    let skills = all_skills(host).await;
+    let names: BTreeSet<_> = skills.iter().map(|skill| skill["name"].as_str().unwrap()).collect();
+    let wrong = known.skills.iter().find(|(name, there)| names.contains(name.as_str()) != **there);
+    expect(wrong.is_none(), || format!("a skill is listed as it should not be, or not as it should: {wrong:?}"))
 }
 
 /// Every page of the list.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::recording::Call;
+use crate::campaign::Random;
 
 /// One thing that a client learned, or set out to change.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -65,8 +66,25 @@ impl Known {
         }
     }
 
+    /// The key, and some of the rest at random: `most` of each kind or fewer.
+    pub(crate) fn share(&self, most: usize, random: &mut Random) -> Self {
+        Self {
+            admin_key: self.admin_key.clone(),
+            runs: some(&self.runs, most, random),
+            skills: some(&self.skills, most, random),
+            keys: some(&self.keys, most, random),
+        }
+    }
+
     /// How many things must be true.
     pub(crate) fn len(&self) -> usize {
         usize::from(self.admin_key.is_some()) + self.runs.len() + self.skills.len() + self.keys.len()
     }
+}
+
+/// Some entries of a map.
+fn some<T: Clone>(map: &BTreeMap<String, T>, most: usize, random: &mut Random) -> BTreeMap<String, T> {
+    let entries: Vec<_> = map.iter().collect();
+    let picked = (0..most.min(entries.len())).map(|_| *random.pick(&entries));
+    picked.map(|(name, value)| (name.clone(), value.clone())).collect()
 }

@@ -264,6 +264,16 @@ int dup(int file) {
     return real(file);
 }
 
+// A file that came with the process, once the process takes it as its own.
+static void inherited(int file) {
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = file < 0 ? -1 : readlink(link, path, sizeof path - 1);
+    if (length < 0) return;
+    path[length] = 0;
+    opened(file, AT_FDCWD, path, 0);
+}
+
 #define FCNTL_LIKE(name) \
     int name(int file, int command, ...) { \
         REAL(name); \
@@ -271,9 +281,11 @@ int dup(int file) {
         va_start(arguments, command); \
         void *argument = va_arg(arguments, void *); \
         va_end(arguments); \
-        if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && is_tracked(file)) \
-            problem("a descriptor is duplicated"); \
-        return real(file, command, argument); \
+        int result = real(file, command, argument); \
+        if (command != F_DUPFD && command != F_DUPFD_CLOEXEC) return result; \
+        if (is_tracked(file)) problem("a descriptor is duplicated"); \
+        else inherited(result); \
+        return result; \
     }
 FCNTL_LIKE(fcntl)
 FCNTL_LIKE(fcntl64)

@@ -4,6 +4,7 @@
 //! component is looked into and compiled by a child with limits on memory and time; a host
 //! that loses one has lost nothing.
 
+mod bond;
 mod inspect;
 mod protocol;
 mod queue;
@@ -122,6 +123,10 @@ impl Keeper {
             };
             let outcome = result.as_ref().map_or_else(|error| error.code.as_str(), |()| "ready");
             self.telemetry.compile.finished(outcome, begun.elapsed());
+            if let Err(error @ Error { source: Some(_), .. }) = &result {
+                // Who waits for the component learns only that something broke.
+                tracing::error!("A component could not be compiled: {error:?}");
+            }
             // Gone already if all went well.
             let _ = tokio::fs::remove_file(&output).await;
             running.finish(result);
@@ -159,12 +164,13 @@ impl Keeper {
     }
 
     fn spawn(&self, job: &Job, output: &Path) -> Result<Child, Error> {
+        // The worker knows the file, and not its name: see `worker`.
+        let output = crate::files::create_private(output).map_err(Error::internal)?;
         Command::new(&self.settings.program)
             // What process lists show; the program may be one of /proc.
             .arg0("skillvisor")
             .arg(worker::ARGUMENT)
             .arg(&job.request.file)
-            .arg(output)
             .arg(job.request.digest.hex())
             .arg(&self.hash)
             .arg(self.settings.memory_mb.to_string())
@@ -174,7 +180,7 @@ impl Keeper {
             // nothing of a smaller one. In KiB.
             .env("MIMALLOC_ARENA_RESERVE", "65536")
             .current_dir("/")
-            .stdin(Stdio::null())
+            .stdin(Stdio::from(output))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .kill_on_drop(true)
@@ -199,6 +205,9 @@ impl Keeper {
                 }
                 Message::Compiled => done = true,
                 Message::Failed { detail } => return Err(Error::new(Code::InvalidComponent, detail)),
+                Message::Broken { detail } => {
+                    return Err(Error::internal(format!("the compile worker panicked: {detail}")));
+                }
                 Message::Unfit { detail } => {
                     let detail = format!("the compile worker cannot work: {detail}");
                     return Err(Error::new(Code::Unavailable, detail));
@@ -232,7 +241,7 @@ impl Keeper {
                 "compiling it took more than {} MiB of memory (setting compile.memory_mb) or crashed the compiler",
                 self.settings.memory_mb
             ),
-            None => "the compiler failed on it".to_owned(),
+            None => return Error::internal(format!("the compile worker ended with {status} and no word")),
         };
         Error::new(Code::InvalidComponent, detail)
     }

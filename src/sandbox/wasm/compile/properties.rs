@@ -85,7 +85,8 @@ proptest! {
 
     #[test]
     fn the_host_hears_what_the_worker_says(inspection in inspection(), detail in any::<String>()) {
-        for said in [Message::Inspected(Box::new(inspection)), Message::Compiled, Message::Failed { detail }] {
+        let broken = Message::Broken { detail: detail.clone() };
+        for said in [Message::Inspected(Box::new(inspection)), Message::Compiled, Message::Failed { detail }, broken] {
             let line = serde_json::to_string(&said).unwrap();
             // A line is a message: nothing in it may end it early.
             prop_assert!(!line.contains(['\n', '\r']));

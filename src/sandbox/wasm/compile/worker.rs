@@ -1,13 +1,16 @@
 //! The inside of a compile worker: a process that reads one component and ends.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use rustix::process::{Resource, Rlimit, setrlimit};
 use wasmtime::Engine;
 
+use super::bond;
 use super::inspect::inspect;
 use super::protocol::Message;
 use crate::model::Digest;
@@ -30,7 +33,6 @@ const NICE: i32 = 10;
 /// What the host told the worker.
 pub(super) struct Task {
     component: PathBuf,
-    output: PathBuf,
     /// SHA-256 of the component, in hex.
     digest: String,
     hash: String,
@@ -57,7 +59,8 @@ impl Failure {
 ///
 /// A host looks into and compiles components in child processes with limits on memory and
 /// time, and the child is this same program, started as `PROGRAM compile-worker …` with an
-/// empty environment. Whatever `main` does before this call, each child does too.
+/// empty environment and the file for the code as its stdin. Whatever `main` does before this
+/// call, each child does too.
 ///
 /// # Errors
 ///
@@ -90,6 +93,7 @@ pub fn compile_worker_main(arguments: impl Iterator<Item = OsString>) -> ExitCod
     let Some(task) = Task::parse(arguments) else {
         return ExitCode::from(2);
     };
+    std::panic::set_hook(Box::new(|panic| say(&Message::Broken { detail: panic.to_string() })));
     let result = task.fence().map_err(Failure::unfit).and_then(|()| task.run());
     let message = match result {
         Ok(()) => return ExitCode::SUCCESS,
@@ -104,7 +108,6 @@ impl Task {
     pub(super) fn parse(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
         Some(Self {
             component: arguments.next()?.into(),
-            output: arguments.next()?.into(),
             digest: arguments.next()?.into_string().ok()?,
             hash: arguments.next()?.into_string().ok()?,
             memory_mb: arguments.next()?.to_str()?.parse().ok()?,
@@ -113,8 +116,8 @@ impl Task {
     }
 
     /// Puts the limits on before anything of the component is read.
-    fn fence(&self) -> std::io::Result<()> {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
+    fn fence(&self) -> io::Result<()> {
+        bond::end_with_the_host()?;
         let limit = |resource, most| setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
         limit(Resource::As, self.memory_mb << 20)?;
         // With a second in between, since the second limit kills without saying why.
@@ -143,10 +146,22 @@ impl Task {
         say(&Message::Inspected(Box::new(found)));
         let code = engine.precompile_component(&bytes).map_err(|error| Failure::Component(reason(&error)))?;
         require_size(code.len() as u64, bytes.len() as u64)?;
-        crate::files::write_durably(&self.output, &code).map_err(Failure::unfit)?;
+        keep(&code).map_err(Failure::unfit)?;
         say(&Message::Compiled);
         Ok(())
     }
+}
+
+/// Writes the code, and waits until it is on the disk.
+///
+/// Into the file that the host opened, which is stdin: a worker never makes a file by its name.
+/// It may outlive its host for a moment, however it is tied to it, and the next host clears away
+/// what the dead one left in `tmp`. What is written after that goes with the file, which has no
+/// name any more. A name would be made again, and belong to nothing.
+fn keep(code: &[u8]) -> io::Result<()> {
+    let mut file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    file.write_all(code)?;
+    file.sync_all()
 }
 
 /// Refuses code that is out of all proportion to its component: whoever uploads little must
@@ -168,6 +183,6 @@ pub(in crate::sandbox::wasm) fn reason(error: &wasmtime::Error) -> String {
 fn say(message: &Message) {
     if let Ok(mut line) = serde_json::to_vec(message) {
         line.push(b'\n');
-        let _ = std::io::stdout().write_all(&line);
+        let _ = io::stdout().write_all(&line);
     }
 }
