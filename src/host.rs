@@ -20,6 +20,7 @@ use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
+use crate::workspace::{DEFAULT_QUOTA, Quota, Workspaces};
 
 use self::retention::Retention;
 
@@ -55,6 +56,8 @@ pub struct HostOptions {
     pub compile: CompileSettings,
     /// What may be reached beside the public internet.
     pub egress: EgressSettings,
+    /// What an owner may leave lying in its workspace, where its keys' ceilings say nothing else.
+    pub workspace: Quota,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
     /// When runs are written down; something else than promised only to measure what that costs.
@@ -85,6 +88,7 @@ impl HostOptions {
                 workers: 2,
             },
             egress: EgressSettings::default(),
+            workspace: DEFAULT_QUOTA,
             keep_results: Duration::from_secs(24 * 60 * 60),
             audit: Audit::default(),
             clock: Clock::System,
@@ -106,6 +110,8 @@ pub struct Host {
     /// The directory for unfinished files.
     pub(crate) temporary: PathBuf,
     pub(crate) telemetry: Arc<Telemetry>,
+    /// Owners' files.
+    pub(crate) workspaces: Arc<Workspaces>,
     _retention: Arc<AbortOnDropHandle<()>>,
     _lock: Arc<File>,
 }
@@ -135,6 +141,11 @@ impl Host {
             files::create_private_directory(directory).map_err(Error::internal)?;
             require_safe(directory)?;
         }
+        let workspaces = dir.join("workspaces");
+        files::create_private_directory(&workspaces).map_err(Error::internal)?;
+        require_safe(&workspaces)?;
+        let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace).map_err(Error::internal)?;
+        let workspaces = Arc::new(workspaces);
         let telemetry = Telemetry::new();
         let store = Store::open(&dir, Arc::clone(&telemetry))?;
         let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
@@ -167,8 +178,10 @@ impl Host {
             clock: options.clock,
             telemetry: Arc::clone(&telemetry),
             audit: options.audit,
+            workspaces: Arc::clone(&workspaces),
         };
         Ok(Self {
+            workspaces,
             access: Arc::new(access),
             registry,
             executor: Executor::new(parts, options.admission),

@@ -3,6 +3,7 @@
 mod admission;
 mod audit;
 mod close;
+mod files;
 mod log;
 mod outlive;
 mod records;
@@ -22,6 +23,7 @@ use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::{Ends, RunContext, SandboxCall, SandboxProvider, SandboxReply};
 use crate::store::{ArgsRecord, Store};
 use crate::telemetry::{Load, Telemetry};
+use crate::workspace::Workspaces;
 
 use self::admission::Admission;
 use self::outlive::Outlive;
@@ -50,6 +52,8 @@ pub struct ExecutorParts {
     pub telemetry: Arc<Telemetry>,
     /// When runs are written down.
     pub audit: Audit,
+    /// Where owners' files lie.
+    pub workspaces: Arc<Workspaces>,
 }
 
 /// Runs skills, and writes down every run.
@@ -60,6 +64,7 @@ pub struct Executor {
     clock: Clock,
     telemetry: Arc<Telemetry>,
     audit: Audit,
+    workspaces: Arc<Workspaces>,
     admission: Arc<Admission>,
     /// All runs whose records are open.
     runs: TaskTracker,
@@ -83,10 +88,10 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, registry, sandbox, clock, telemetry, audit } = parts;
+        let ExecutorParts { store, registry, sandbox, clock, telemetry, audit, workspaces } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, runs, stopping })
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, workspaces, admission, runs, stopping })
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
@@ -231,6 +236,8 @@ impl Executor {
             cancel,
             context: Arc::new(context),
             network: Arc::new(network_for(admitted)),
+            workspace: files::granted(admitted, &self.workspaces),
+            workspaces: Some(Arc::clone(&self.workspaces)),
         };
         self.sandbox.run(call).await
     }

@@ -230,8 +230,11 @@ FROM open_executions;"
 /// What registered before could ask for no network.
 const FROZEN_NETWORK: &str = "ALTER TABLE skills ADD COLUMN frozen_network TEXT NOT NULL DEFAULT '[]'";
 
+/// What registered before could ask for no workspace.
+const FROZEN_WORKSPACE: &str = r#"ALTER TABLE skills ADD COLUMN frozen_workspace TEXT NOT NULL DEFAULT '"none"'"#;
+
 static MIGRATIONS: LazyLock<Migrations<'static>> =
-    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK)]));
+    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(FROZEN_WORKSPACE)]));
 
 /// Brings the database to the newest schema.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {
@@ -251,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_of_the_first_version_has_no_network() {
+    fn a_skill_of_the_first_version_has_no_network_and_no_workspace() {
         let mut connection = Connection::open_in_memory().unwrap();
         MIGRATIONS.to_version(&mut connection, 1).unwrap();
         let insert = "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
@@ -263,6 +266,8 @@ mod tests {
         apply(&mut connection).unwrap();
         let network: String = connection.query_row("SELECT frozen_network FROM skills", [], |row| row.get(0)).unwrap();
         assert_eq!(network, "[]");
+        let files: String = connection.query_row("SELECT frozen_workspace FROM skills", [], |row| row.get(0)).unwrap();
+        assert_eq!(files, r#""none""#);
     }
 
     #[test]
