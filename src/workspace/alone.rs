@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, OFlags, fstat, mkdirat, renameat, unlinkat};
+use rustix::fs::{AtFlags, FileType, OFlags, Stat, fstat, mkdirat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use super::book::{id, length};
@@ -249,7 +250,7 @@ impl<'a> Alone<'a> {
         Ok(())
     }
 
-    fn replaced(&self, stat: Option<&rustix::fs::Stat>) {
+    fn replaced(&self, stat: Option<&Stat>) {
         let mut book = self.space.book.lock();
         match stat {
             Some(stat) if at::kind(stat) == FileType::Directory => book.removed_directory(),
@@ -260,7 +261,7 @@ impl<'a> Alone<'a> {
 
     /// Puts the file at `source` in place of what is at `path`, and makes the directories above
     /// it. The bytes were reserved before.
-    pub(super) fn place(&self, source: &std::path::Path, path: &RelPath, quota: Quota) -> io::Result<()> {
+    pub(super) fn place(&self, source: &Path, path: &RelPath, quota: Quota) -> io::Result<(Stat, bool)> {
         let (before, name) = path.split()?;
         let mut parent = self.space.root().try_clone()?;
         for name in before {
@@ -279,6 +280,7 @@ impl<'a> Alone<'a> {
         renameat(rustix::fs::CWD, source, &parent, name)?;
         self.space.book.lock().made();
         self.replaced(replaced.as_ref());
-        parent.sync_all()
+        parent.sync_all()?;
+        Ok((at::look(&parent, name)?, replaced.is_none()))
     }
 }

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 
 use super::{RelPath, at, book};
 
@@ -29,6 +29,12 @@ pub struct Entry {
     pub size: u64,
     /// When it was last written, in milliseconds since the Unix epoch.
     pub modified_at: i64,
+}
+
+/// When it was last written, in milliseconds since the Unix epoch.
+pub(super) fn modified_at(stat: &Stat) -> i64 {
+    let milliseconds = i64::try_from(stat.st_mtime_nsec / 1_000_000).unwrap_or_default();
+    stat.st_mtime.saturating_mul(1000).saturating_add(milliseconds)
 }
 
 /// A page of a directory, by name.
@@ -58,8 +64,7 @@ impl super::Alone<'_> {
                 _ => Kind::Other,
             };
             let size = if kind == Kind::File { book::length(stat) } else { 0 };
-            let modified_at = stat.st_mtime.saturating_mul(1000).saturating_add(stat.st_mtime_nsec as i64 / 1_000_000);
-            entries.push(Entry { name: name.to_owned(), kind, size, modified_at });
+            entries.push(Entry { name: name.to_owned(), kind, size, modified_at: modified_at(stat) });
             Ok(())
         })?;
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));

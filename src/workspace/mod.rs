@@ -8,6 +8,7 @@
 mod alone;
 mod at;
 mod book;
+mod door;
 mod grant;
 mod listing;
 mod path;
@@ -26,6 +27,7 @@ use crate::files;
 use crate::model::{Digest, Key, OwnerId};
 
 pub use self::alone::{Alone, How, Opened};
+pub use self::door::{FileRef, Found, Page};
 pub use self::grant::{Layer, Quota, WorkspaceGrant};
 pub use self::listing::{Entry, Kind, Listing};
 pub use self::path::RelPath;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::fs::Stat;
 use tokio::io::AsyncWriteExt;
 
 use crate::files;
@@ -49,21 +50,25 @@ impl Incoming {
         self.file.write_all(bytes).await
     }
 
-    /// Puts it where it belongs, once it is on the disk; gives how many bytes it has.
+    /// Puts it where it belongs, once it is on the disk; says whether nothing was there before.
     ///
     /// # Errors
     ///
     /// `ENOSPC` if the quota has no place for one more, and as the system gives them.
-    pub async fn place(mut self, path: RelPath) -> io::Result<u64> {
-        self.file.flush().await?;
-        self.file.sync_all().await?;
-        let space = Arc::clone(&self.space);
+    pub async fn place(self, path: RelPath) -> io::Result<(Stat, bool)> {
+        let mut incoming = self;
+        incoming.file.flush().await?;
+        incoming.file.sync_all().await?;
+        let space = Arc::clone(&incoming.space);
         // What has begun comes to its end also if the caller leaves, and only there it is known how.
         space
             .alone(move |alone| {
-                alone.place(&self.path, &path, self.quota)?;
-                self.placed = true;
-                Ok(self.bytes)
+                // As a whole: what is left of it on the way out is cleared away by its drop.
+                let mut incoming = incoming;
+                let placed = alone.place(&incoming.path, &path, incoming.quota);
+                // Also where it is there and only may not be on the disk yet.
+                incoming.placed = !incoming.path.exists();
+                placed
             })
             .await
     }

@@ -27,6 +27,9 @@ mod metrics;
 /// How long results are kept.
 mod retention;
 
+/// Owners' files.
+mod files;
+
 /// The way out: guests that ask for something over the network.
 mod egress;
 

@@ -13,6 +13,7 @@ mod embed;
 mod enable;
 mod exec;
 mod exit;
+mod files;
 mod flags;
 mod folder;
 mod json_text;
@@ -72,6 +73,8 @@ enum Command {
     Show(show::ShowArgs),
     Logs(logs::LogsArgs),
     Delete(delete::DeleteArgs),
+    #[command(subcommand)]
+    Files(files::FilesCommand),
     Enable(enable::EnableArgs),
     Disable(enable::DisableArgs),
     Doctor(doctor::DoctorArgs),
@@ -150,6 +153,7 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Show(args) => show::run(output, client, &args).await,
         Command::Logs(args) => logs::run(output, client, &args).await,
         Command::Delete(args) => delete::run(output, client, &args).await,
+        Command::Files(command) => files::run(output, client, command).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
         Command::Serve(_) | Command::Doctor(_) | Command::Completions(_) => {
