@@ -16,8 +16,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::egress::NetworkGrant;
 use crate::model::{
-    Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Scope, Skill,
-    Status, Streams, Usage, redacted_copy, strict_value,
+    Access, Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Scope,
+    Skill, Status, Streams, Usage, redacted_copy, strict_value,
 };
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::{Ends, RunContext, SandboxCall, SandboxProvider, SandboxReply};
@@ -226,6 +226,11 @@ impl Executor {
             attempt: 1,
             deadline_ms: self.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
         };
+        let workspace = files::granted(admitted, &self.workspaces);
+        if workspace.access() > Access::None {
+            // Here, so that no guest has to wait for it among others.
+            self.workspaces.ready(&execution.owner).await?;
+        }
         let call = SandboxCall {
             digest: execution.digest,
             function: Arc::clone(&execution.function),
@@ -236,7 +241,7 @@ impl Executor {
             cancel,
             context: Arc::new(context),
             network: Arc::new(network_for(admitted)),
-            workspace: files::granted(admitted, &self.workspaces),
+            workspace,
             workspaces: Some(Arc::clone(&self.workspaces)),
         };
         self.sandbox.run(call).await

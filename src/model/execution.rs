@@ -77,7 +77,15 @@ pub struct ExecutionRequest {
 impl ExecutionRequest {
     /// A request for `skill` with `args` and nothing else.
     pub fn new(skill: SkillRef, args: StrictJson) -> Self {
-        Self { skill, args, session_id: None, limits: LimitsPatch::default(), digest: None, offline: false, read_only: false }
+        Self {
+            skill,
+            args,
+            session_id: None,
+            limits: LimitsPatch::default(),
+            digest: None,
+            offline: false,
+            read_only: false,
+        }
     }
 }
 

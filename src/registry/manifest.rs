@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{
-    Access, Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas, SkillName, Tag,
-    refuse_without_effect,
+    Access, Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas, SkillName,
+    Tag, refuse_without_effect,
 };
 
 use super::reserved::require_free;

@@ -233,8 +233,9 @@ const FROZEN_NETWORK: &str = "ALTER TABLE skills ADD COLUMN frozen_network TEXT 
 /// What registered before could ask for no workspace.
 const FROZEN_WORKSPACE: &str = r#"ALTER TABLE skills ADD COLUMN frozen_workspace TEXT NOT NULL DEFAULT '"none"'"#;
 
-static MIGRATIONS: LazyLock<Migrations<'static>> =
-    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(FROZEN_WORKSPACE)]));
+static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
+    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(FROZEN_WORKSPACE)])
+});
 
 /// Brings the database to the newest schema.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {

@@ -44,8 +44,8 @@ impl Workspaces {
     ///
     /// `insufficient_scope` without `files:read`, `forbidden` for another owner's, `malformed`
     /// for a path that leads out, `not_found`.
-    pub async fn get(&self, caller: &Caller, at: &FileRef, page: Page) -> Result<Found, Error> {
-        let (space, path) = self.find(caller, at, Scope::FilesRead)?;
+    pub async fn get(self: &Arc<Self>, caller: &Caller, at: &FileRef, page: Page) -> Result<Found, Error> {
+        let (space, path) = self.find(caller, at, Scope::FilesRead).await?;
         let quota = self.quota(&caller.key);
         let look = move |space: &Space, alone: &super::Alone<'_>| {
             let how = How { read: true, ..How::default() };
@@ -68,8 +68,13 @@ impl Workspaces {
     /// # Errors
     ///
     /// As [`Workspaces::get`], with `files:write`; `storage_full` if so much can never fit.
-    pub async fn receive(&self, caller: &Caller, at: &FileRef, announced: u64) -> Result<(Incoming, RelPath), Error> {
-        let (space, path) = self.find(caller, at, Scope::FilesWrite)?;
+    pub async fn receive(
+        self: &Arc<Self>,
+        caller: &Caller,
+        at: &FileRef,
+        announced: u64,
+    ) -> Result<(Incoming, RelPath), Error> {
+        let (space, path) = self.find(caller, at, Scope::FilesWrite).await?;
         if path.is_directory() {
             return Err(Error::new(Code::Malformed, "the path is that of a directory; name the file"));
         }
@@ -85,8 +90,8 @@ impl Workspaces {
     /// # Errors
     ///
     /// As [`Workspaces::get`], with `files:write`; `conflict` for a directory that is not empty.
-    pub async fn remove(&self, caller: &Caller, at: &FileRef, all: bool) -> Result<(), Error> {
-        let (space, path) = self.find(caller, at, Scope::FilesWrite)?;
+    pub async fn remove(self: &Arc<Self>, caller: &Caller, at: &FileRef, all: bool) -> Result<(), Error> {
+        let (space, path) = self.find(caller, at, Scope::FilesWrite).await?;
         let inner = Arc::clone(&space);
         let remove = move |alone: &super::Alone<'_>| {
             let root = inner.root();
@@ -99,14 +104,34 @@ impl Workspaces {
         space.alone(remove).await.map_err(failure)
     }
 
-    fn find(&self, caller: &Caller, at: &FileRef, scope: Scope) -> Result<(Arc<Space>, RelPath), Error> {
+    /// The files of this owner, whose directory may have to be made: on a thread that may wait.
+    ///
+    /// # Errors
+    ///
+    /// `internal`, as the system gives them.
+    pub async fn ready(self: &Arc<Self>, owner: &OwnerId) -> Result<Arc<Space>, Error> {
+        if let Some(space) = self.known(owner) {
+            return Ok(space);
+        }
+        let (workspaces, owner) = (Arc::clone(self), owner.clone());
+        let made = tokio::task::spawn_blocking(move || workspaces.of(&owner));
+        made.await.map_err(Error::internal)?.map_err(Error::internal)
+    }
+
+    async fn find(
+        self: &Arc<Self>,
+        caller: &Caller,
+        at: &FileRef,
+        scope: Scope,
+    ) -> Result<(Arc<Space>, RelPath), Error> {
         caller.key.require(scope)?;
         let owner = at.owner.as_ref().unwrap_or(caller.owner());
         if owner != caller.owner() && !caller.key.is_admin() {
             return Err(Error::new(Code::Forbidden, "only an admin key may use another owner's files"));
         }
         let path = if at.path.is_empty() { Ok(RelPath::root()) } else { RelPath::parse(&at.path) };
-        Ok((self.of(owner).map_err(Error::internal)?, path.map_err(failure)?))
+        let path = path.map_err(failure)?;
+        Ok((self.ready(owner).await?, path))
     }
 }
 
@@ -138,17 +163,21 @@ fn failure(error: io::Error) -> Error {
     match Errno::from_io_error(&error) {
         Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Error::not_found("file"),
         Some(Errno::NOSPC | Errno::DQUOT) => {
-            let detail = "there is no room for it: the quota of the workspace or the disk is used up; remove files first";
+            let detail =
+                "there is no room for it: the quota of the workspace or the disk is used up; remove files first";
             Error::new(Code::StorageFull, detail)
         }
         Some(Errno::ISDIR) => Error::new(Code::Conflict, "a directory stands there"),
-        Some(Errno::NOTEMPTY) => Error::new(Code::Conflict, "the directory is not empty; ask for `recursive` to remove all of it"),
+        Some(Errno::NOTEMPTY) => {
+            Error::new(Code::Conflict, "the directory is not empty; ask for `recursive` to remove all of it")
+        }
         Some(Errno::EXIST) => Error::new(Code::Conflict, "it exists already"),
         Some(Errno::PERM) => Error::new(Code::Malformed, "the path leads out of the workspace, or to what is no file"),
         Some(Errno::INVAL) => Error::new(Code::Malformed, "the path has a backslash or a control character in it"),
-        Some(Errno::NAMETOOLONG) => {
-            Error::new(Code::Malformed, "the path has more than 4096 bytes or 64 names, or a name of more than 255 bytes")
-        }
+        Some(Errno::NAMETOOLONG) => Error::new(
+            Code::Malformed,
+            "the path has more than 4096 bytes or 64 names, or a name of more than 255 bytes",
+        ),
         _ => Error::internal(error),
     }
 }

@@ -79,6 +79,10 @@ impl Workspaces {
         Quota { bytes: bytes.unwrap_or(self.quota.bytes), files: files.unwrap_or(self.quota.files) }
     }
 
+    fn known(&self, owner: &OwnerId) -> Option<Arc<Space>> {
+        self.spaces.lock().get(owner).map(Arc::clone)
+    }
+
     /// The files of this owner. The directory is made if it is not there, named by the SHA-256
     /// of the owner's id, so that no id is a path.
     ///

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::{Body, HttpBody};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 use utoipa::{IntoParams, ToSchema};
 
@@ -218,7 +219,8 @@ async fn answer(app: &App, caller: &Caller, path: String, query: FilesQuery) -> 
             Ok(Json(FilePage { entries, next_cursor: next, total: listing.total }).into_response())
         }
         Found::File(file, length) => {
-            let reader = tokio::fs::File::from_std(file.try_clone().map_err(Error::internal)?);
+            // What is added meanwhile was not announced.
+            let reader = tokio::fs::File::from_std(file.try_clone().map_err(Error::internal)?).take(length);
             // Counted as open for as long as it is sent.
             let bytes = ReaderStream::with_capacity(reader, CHUNK).map(move |chunk| {
                 let _open = Arc::strong_count(&file);

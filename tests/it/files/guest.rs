@@ -33,8 +33,15 @@ async fn what_one_skill_wrote_another_of_the_owner_reads_and_no_other_owner_does
     let ok = |value: Value| json!({ "ok": value });
     let null = ok(Value::Null);
     let wanted = [
-        ok(json!(["/workspace"])), null.clone(), null.clone(), null.clone(), null.clone(),
-        ok(json!("hello there")), ok(json!(11)), ok(json!(["a", "d"])), null,
+        ok(json!(["/workspace"])),
+        null.clone(),
+        null.clone(),
+        null.clone(),
+        null.clone(),
+        ok(json!("hello there")),
+        ok(json!(11)),
+        ok(json!(["a", "d"])),
+        null,
     ];
     assert_eq!(steps(&host, &one, "writer", write).await, wanted);
     let read = json!([{ "do": "std-read", "path": "/workspace/d" }, { "do": "std-list", "path": "/workspace" }]);
@@ -64,8 +71,16 @@ async fn what_is_not_granted_is_refused_and_the_execution_says_what_would_allow_
         (&owner, "nothing", vec!["workspace: read", "workspace: write"]),
         (&owner, "reads", vec!["workspace: write"]),
         (&owner, "writes", vec![]),
-        (&less, "writes", vec!["ceilings.workspace of the calling key: read", "ceilings.workspace of the calling key: write"]),
-        (&owner, "wants", vec!["ceilings.workspace of the registering key: read", "ceilings.workspace of the registering key: write"]),
+        (
+            &less,
+            "writes",
+            vec!["ceilings.workspace of the calling key: read", "ceilings.workspace of the calling key: write"],
+        ),
+        (
+            &owner,
+            "wants",
+            vec!["ceilings.workspace of the registering key: read", "ceilings.workspace of the registering key: write"],
+        ),
     ] {
         let execution = execute(&host, key, skill, both.clone()).await;
         let denials = execution["denials"].as_array().unwrap();
@@ -98,7 +113,9 @@ async fn no_spelling_of_a_path_leads_out_by_way_of_a_guest() {
         assert_eq!(execution["status"], "success", "{execution}");
         for (path, tried) in chunk.iter().zip(execution["output"].as_array().unwrap()) {
             let tried = &tried["ok"];
-            let inside = tried["read"] == json!(b"escaped".to_vec()) || !tried["read"].is_array() || tried["read"] == json!(b"bait".to_vec());
+            let inside = tried["read"] == json!(b"escaped".to_vec())
+                || !tried["read"].is_array()
+                || tried["read"] == json!(b"bait".to_vec());
             assert!(inside, "{path:?}: {tried}");
             for link in ["readlink", "link", "linkFrom", "symlink", "symlinkTo"] {
                 assert!(tried[link]["error"].is_string(), "{path:?} {link}: {tried}");
@@ -144,7 +161,7 @@ async fn a_guest_is_stopped_at_the_quota_in_the_middle_of_writing() {
     for (at, answer) in answers.iter().enumerate() {
         let text = answer.to_string();
         match at {
-            0 | 1 | 2 | 8 => assert!(text.contains("InsufficientSpace") , "{at}: {answer} {full}"),
+            0 | 1 | 2 | 8 => assert!(text.contains("InsufficientSpace"), "{at}: {answer} {full}"),
             3 => assert!(text.contains("No space left"), "{answer}"),
             _ => assert!(text.contains("ok"), "{at}: {answer}"),
         }

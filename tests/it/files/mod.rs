@@ -1,13 +1,13 @@
 //! Owners' files: what guests and callers may do with them, and how much.
 
-/// Paths that lead nowhere.
-mod corpus;
-/// By way of guests.
-mod guest;
-/// By way of a crash.
-mod crash;
 /// By way of the command line.
 mod cli;
+/// Paths that lead nowhere.
+mod corpus;
+/// By way of a crash.
+mod crash;
+/// By way of guests.
+mod guest;
 
 use std::path::PathBuf;
 
@@ -110,7 +110,10 @@ async fn a_file_that_was_put_is_listed_given_back_replaced_and_removed() {
     let response = host.request_as(Some(&key), Method::GET, "/api/workspace/a/b%20c.txt").send().await.unwrap();
     let header = |name: &str| response.headers()[name].to_str().unwrap().to_owned();
     assert_eq!(header("content-disposition"), "attachment; filename*=UTF-8''b%20c.txt");
-    assert_eq!((header("content-security-policy"), header("x-content-type-options")), ("sandbox".into(), "nosniff".into()));
+    assert_eq!(
+        (header("content-security-policy"), header("x-content-type-options")),
+        ("sandbox".into(), "nosniff".into())
+    );
     assert_eq!(response.text().await.unwrap(), "twice");
     for path in ["", "/", "?limit=1"] {
         let root = reply(host.request_as(Some(&key), Method::GET, &format!("/api/workspace{path}"))).await;
@@ -173,7 +176,9 @@ async fn a_file_too_large_for_the_quota_leaves_what_was_there() {
     assert_eq!(put(&host, &key, "a", vec![b'a'; 400]).await.status, 201);
     assert_eq!(put(&host, &key, "a", vec![b'b'; 2000]).await.summary(), "507 storage_full");
     // Of unknown length: it ends where there is no more room.
-    let endless = reqwest::Body::wrap_stream(futures_util::stream::iter((0..20).map(|_| Ok::<_, std::io::Error>(vec![b'c'; 100]))));
+    let endless = reqwest::Body::wrap_stream(futures_util::stream::iter(
+        (0..20).map(|_| Ok::<_, std::io::Error>(vec![b'c'; 100])),
+    ));
     assert_eq!(put(&host, &key, "a", endless).await.summary(), "507 storage_full");
     assert_eq!(bytes(&host, &key, "a").await, [b'a'; 400]);
     assert_eq!(put(&host, &key, "b", vec![b'b'; 600]).await.status, 201);
@@ -197,7 +202,9 @@ async fn no_spelling_of_a_path_leads_out_by_way_of_the_api() {
     for spelling in corpus::SPELLINGS {
         let encoded: String = spelling.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let plain = spelling.bytes().all(|byte| byte.is_ascii_graphic());
-        for path in [Some(encoded.as_str()), plain.then_some(*spelling)].into_iter().flatten().filter(|path| !path.is_empty()) {
+        for path in
+            [Some(encoded.as_str()), plain.then_some(*spelling)].into_iter().flatten().filter(|path| !path.is_empty())
+        {
             let target = format!("/api/workspace/{path}");
             for method in ["GET", "PUT", "DELETE"] {
                 let (status, answer) = raw(&host, &key, method, &target).await;

@@ -34,9 +34,7 @@ impl Denials {
             Layer::Caller => {
                 (format!("ceilings.workspace of the calling key: {word}"), format!("{key}, and call with that key"))
             }
-            Layer::Request => {
-                (format!("workspace: {word}"), "send the request without \"readOnly\": true".to_owned())
-            }
+            Layer::Request => (format!("workspace: {word}"), "send the request without \"readOnly\": true".to_owned()),
         };
         let denial = Denial { import: "wasi:filesystem/types".into(), asked: plain(what, MAX_PATH), grant, fix };
         if self.0.len() < MAX_DENIALS && !self.0.contains(&denial) {

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::{Descriptor, File as WasiFile};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
-    self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorCode, Filesize,
-    HostDescriptor, HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
+    self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorCode, Filesize, HostDescriptor,
+    HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, ReaddirIterator};
 use wasmtime_wasi::{FsPerms, OpenMode};
@@ -267,8 +267,7 @@ impl HostDescriptor for FilesView<'_> {
     async fn rename_at(&mut self, fd: Fd, old: String, new_fd: Fd, new: String) -> FsResult<()> {
         let to = self.directory(&new_fd)?;
         let new = self.changing(&new, "rename something to")?;
-        let rename =
-            move |alone: &Alone<'_>, from: &File, old: &RelPath| alone.rename((from, old), (&to, &new));
+        let rename = move |alone: &Alone<'_>, from: &File, old: &RelPath| alone.rename((from, old), (&to, &new));
         self.change(&fd, &old, "rename", rename).await
     }
 
