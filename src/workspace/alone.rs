@@ -20,7 +20,6 @@ pub struct Alone<'a> {
 
 /// How to open something.
 #[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "the flags of open, each by itself")]
 pub struct How {
     /// To read from.
     pub read: bool,
@@ -245,6 +244,10 @@ impl<'a> Alone<'a> {
             _ => return Err(Errno::PERM.into()),
         }
         let replaced = at::find(&new_parent, new_name)?;
+        let is_ours = |stat: &Stat| matches!(at::kind(stat), FileType::RegularFile | FileType::Directory);
+        if replaced.as_ref().is_some_and(|stat| !is_ours(stat)) {
+            return Err(Errno::PERM.into());
+        }
         renameat(&old_parent, old_name, &new_parent, new_name)?;
         self.replaced(replaced.filter(|stat| id(stat) != id(&moved)).as_ref());
         Ok(())

@@ -24,7 +24,7 @@ pub(crate) const SPELLINGS: &[&str] = &[
     "../../skillvisor.db",
     "../../../../../../../../etc/passwd",
     "../../../../../../../../proc/self/environ",
-    "../../../../../../../../proc/self/root/etc/passwd",
+    "../../../../../../../../proc/self/root",
     "../../../../../../../../proc/self/cwd/outside",
     "../../../../../../../../proc/self/fd/0",
     "../../../../../../../../dev/mem",

@@ -223,9 +223,10 @@ fn traps(host: &Host, owner: &str) -> PathBuf {
     let directory = directory(host, owner);
     let outside = directory.parent().unwrap().join("outside");
     std::fs::write(&outside, "not for guests").unwrap();
-    symlink("..", directory.join("trap")).unwrap();
-    symlink("/", directory.join("trap-root")).unwrap();
-    symlink("bait", directory.join("trap-inside")).unwrap();
+    for (name, target) in [("trap", ".."), ("trap-root", "/"), ("trap-inside", "bait")] {
+        let _ = std::fs::remove_file(directory.join(name));
+        symlink(target, directory.join(name)).unwrap();
+    }
     outside
 }
 
