@@ -133,19 +133,9 @@ impl Host {
         let lock = lock(&dir)?;
         // Without links on the way, which somebody could lead elsewhere.
         let dir = dir.canonicalize().map_err(Error::internal)?;
-        let temporary = dir.join("tmp");
-        // Whatever lies there is unfinished work of a host that is gone.
-        let _ = std::fs::remove_dir_all(&temporary);
-        let blobs = dir.join("blobs");
-        for directory in [&temporary, &blobs] {
-            files::create_private_directory(directory).map_err(Error::internal)?;
-            require_safe(directory)?;
-        }
-        let workspaces = dir.join("workspaces");
-        files::create_private_directory(&workspaces).map_err(Error::internal)?;
-        require_safe(&workspaces)?;
-        let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace).map_err(Error::internal)?;
-        let workspaces = Arc::new(workspaces);
+        let [temporary, blobs, workspaces] = own_directories(&dir)?;
+        let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace);
+        let workspaces = Arc::new(workspaces.map_err(Error::internal)?);
         let telemetry = Telemetry::new();
         let store = Store::open(&dir, Arc::clone(&telemetry))?;
         let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
@@ -225,6 +215,18 @@ fn lock(dir: &Path) -> Result<File, Error> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::internal(error)),
         _ => Ok(file),
     }
+}
+
+/// Makes the directories for unfinished files, for components and for owners' files.
+fn own_directories(dir: &Path) -> Result<[PathBuf; 3], Error> {
+    let own = ["tmp", "blobs", "workspaces"].map(|name| dir.join(name));
+    // Whatever lies there is unfinished work of a host that is gone.
+    let _ = std::fs::remove_dir_all(&own[0]);
+    for directory in &own {
+        files::create_private_directory(directory).map_err(Error::internal)?;
+        require_safe(directory)?;
+    }
+    Ok(own)
 }
 
 /// Refuses a directory that somebody else can write, or put another one in the place of.
