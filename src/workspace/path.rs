@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_slash_at_the_end_says_that_it_is_a_directory() {
-        for (text, wanted) in [("a/", true), ("a", false), (".", true), ("a..", false), ("a/b/..", true), ("a..", false)]
+        for (text, wanted) in [("a/", true), ("a", false), (".", true), ("a/.", true), ("a/b/..", true), ("a..", false)]
         {
             assert_eq!(RelPath::parse(text).unwrap().is_directory(), wanted, "{text}");
         }
