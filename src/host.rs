@@ -20,6 +20,7 @@ use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
+use crate::workspace::{DEFAULT_QUOTA, Quota, Workspaces};
 
 use self::retention::Retention;
 
@@ -55,6 +56,8 @@ pub struct HostOptions {
     pub compile: CompileSettings,
     /// What may be reached beside the public internet.
     pub egress: EgressSettings,
+    /// What an owner may leave lying in its workspace, where its keys' ceilings say nothing else.
+    pub workspace: Quota,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
     /// When runs are written down; something else than promised only to measure what that costs.
@@ -85,6 +88,7 @@ impl HostOptions {
                 workers: 2,
             },
             egress: EgressSettings::default(),
+            workspace: DEFAULT_QUOTA,
             keep_results: Duration::from_secs(24 * 60 * 60),
             audit: Audit::default(),
             clock: Clock::System,
@@ -106,6 +110,8 @@ pub struct Host {
     /// The directory for unfinished files.
     pub(crate) temporary: PathBuf,
     pub(crate) telemetry: Arc<Telemetry>,
+    /// Owners' files.
+    pub(crate) workspaces: Arc<Workspaces>,
     _retention: Arc<AbortOnDropHandle<()>>,
     _lock: Arc<File>,
 }
@@ -127,14 +133,9 @@ impl Host {
         let lock = lock(&dir)?;
         // Without links on the way, which somebody could lead elsewhere.
         let dir = dir.canonicalize().map_err(Error::internal)?;
-        let temporary = dir.join("tmp");
-        // Whatever lies there is unfinished work of a host that is gone.
-        let _ = std::fs::remove_dir_all(&temporary);
-        let blobs = dir.join("blobs");
-        for directory in [&temporary, &blobs] {
-            files::create_private_directory(directory).map_err(Error::internal)?;
-            require_safe(directory)?;
-        }
+        let [temporary, blobs, workspaces] = own_directories(&dir)?;
+        let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace);
+        let workspaces = Arc::new(workspaces.map_err(Error::internal)?);
         let telemetry = Telemetry::new();
         let store = Store::open(&dir, Arc::clone(&telemetry))?;
         let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
@@ -167,8 +168,10 @@ impl Host {
             clock: options.clock,
             telemetry: Arc::clone(&telemetry),
             audit: options.audit,
+            workspaces: Arc::clone(&workspaces),
         };
         Ok(Self {
+            workspaces,
             access: Arc::new(access),
             registry,
             executor: Executor::new(parts, options.admission),
@@ -212,6 +215,18 @@ fn lock(dir: &Path) -> Result<File, Error> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::internal(error)),
         _ => Ok(file),
     }
+}
+
+/// Makes the directories for unfinished files, for components and for owners' files.
+fn own_directories(dir: &Path) -> Result<[PathBuf; 3], Error> {
+    let own = ["tmp", "blobs", "workspaces"].map(|name| dir.join(name));
+    // Whatever lies there is unfinished work of a host that is gone.
+    let _ = std::fs::remove_dir_all(&own[0]);
+    for directory in &own {
+        files::create_private_directory(directory).map_err(Error::internal)?;
+        require_safe(directory)?;
+    }
+    Ok(own)
 }
 
 /// Refuses a directory that somebody else can write, or put another one in the place of.

@@ -72,6 +72,9 @@ pub mod store;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod telemetry;
 
+#[cfg_attr(not(internals), doc(hidden))]
+pub mod workspace;
+
 mod files;
 
 pub use crate::access::{Access, NewKey};
@@ -84,3 +87,4 @@ pub use crate::model::{
 };
 pub use crate::registry::{Manifest, Registered, RegisteredSkill};
 pub use crate::sandbox::{CompileSettings, compile_worker};
+pub use crate::workspace::Quota;

@@ -113,6 +113,10 @@ settings! {
         "Networks that skills may reach although they are not of the public internet, where their grants allow it.";
     egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",
         "Authorities (PEM) that skills' requests trust beside the system's.";
+    workspace_max_bytes: u64 as Bytes, "workspace.max_bytes" = "1GiB",
+        "Bytes of an owner's files, where the ceilings of its keys (storage.fileBytes) say nothing else.";
+    workspace_max_files: usize as Count, "workspace.max_files" = "10000",
+        "Files and directories of an owner, where the ceilings of its keys (storage.files) say nothing else.";
     retention_results: Duration as Lifetime, "retention.results" = "24h",
         "How long the full result of an execution is kept after its end; then only a short copy is.";
     shutdown_drain: Duration as Span, "shutdown.drain" = "10s",

@@ -4,6 +4,8 @@ mod admission;
 mod audit;
 mod cancel;
 mod close;
+mod files;
+mod gathered;
 mod idempotent;
 mod live;
 mod log;
@@ -22,8 +24,10 @@ use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::SandboxProvider;
 use crate::store::{Claim, Store};
 use crate::telemetry::{Load, Telemetry};
+use crate::workspace::Workspaces;
 
 use self::admission::Admission;
+use self::gathered::Gathered;
 use self::live::Live;
 use self::running::{Ended, Running};
 
@@ -53,6 +57,8 @@ pub struct ExecutorParts {
     pub telemetry: Arc<Telemetry>,
     /// When runs are written down.
     pub audit: Audit,
+    /// Where owners' files lie.
+    pub workspaces: Arc<Workspaces>,
 }
 
 /// Runs skills, and writes down every run.
@@ -63,6 +69,7 @@ pub struct Executor {
     clock: Clock,
     telemetry: Arc<Telemetry>,
     audit: Audit,
+    workspaces: Arc<Workspaces>,
     admission: Arc<Admission>,
     /// All runs whose records are open, by their ids.
     live: Arc<Live>,
@@ -90,11 +97,11 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, registry, sandbox, clock, telemetry, audit } = parts;
+        let ExecutorParts { store, registry, sandbox, clock, telemetry, audit, workspaces } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
         let live = Arc::default();
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, live, runs, stopping })
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, workspaces, admission, live, runs, stopping })
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
@@ -138,7 +145,8 @@ impl Executor {
     /// Begins a run and waits for its end, which comes also when nobody waits.
     async fn begin(self: &Arc<Self>, admitted: Admitted, claim: Option<Claim>) -> Result<Ended, Error> {
         let (answer, answered) = oneshot::channel();
-        Running::begin(self, admitted, claim, answer);
+        let gathered = Gathered::of(self, &admitted).await;
+        Running::begin(self, (admitted, gathered), claim, answer);
         answered.await.map_err(Error::internal)?
     }
 

@@ -19,6 +19,7 @@ use crate::registry::RegisteredSkill;
 use crate::sandbox::{Ends, ReadyRun, RunContext, SandboxCall, SandboxReply};
 use crate::store::{ArgsRecord, Claim, Claimed};
 
+use super::gathered::Gathered;
 use super::live::Present;
 use super::{Admitted, COPY_BYTES, Executor, log};
 
@@ -64,11 +65,16 @@ struct Parts {
 impl Running {
     /// Writes down that the run begins, and then begins it, unless an earlier one has the same
     /// claim; returns at once. Must be called on a tokio runtime.
-    pub(super) fn begin(executor: &Arc<Executor>, admitted: Admitted, claim: Option<Claim>, answer: Answer) {
+    pub(super) fn begin(
+        executor: &Arc<Executor>,
+        (admitted, gathered): (Admitted, Result<Gathered, Error>),
+        claim: Option<Claim>,
+        answer: Answer,
+    ) {
         let (execution, args) = (Arc::new(at_start(executor, &admitted)), Arc::new(args_record(&admitted)));
         let present = (executor.live.enter(execution.id, admitted.cancel.clone()), executor.runs.token());
         // Here, so that code that must be loaded first is not loaded on the writer's thread.
-        let ready = executor.sandbox.ready(call(executor, &admitted, &execution));
+        let ready = gathered.and_then(|gathered| executor.sandbox.ready(call(executor, &admitted, &execution, gathered)));
         let running = Self(Some(Parts {
             executor: Arc::clone(executor),
             runtime: Handle::current(),
@@ -201,7 +207,7 @@ fn args_record(admitted: &Admitted) -> ArgsRecord {
 }
 
 /// The call of the guest.
-fn call(executor: &Executor, admitted: &Admitted, execution: &Execution) -> SandboxCall {
+fn call(executor: &Executor, admitted: &Admitted, execution: &Execution, gathered: Gathered) -> SandboxCall {
     let limits = admitted.limits;
     let now = Instant::now();
     let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
@@ -227,6 +233,8 @@ fn call(executor: &Executor, admitted: &Admitted, execution: &Execution) -> Sand
         cancel: admitted.cancel.clone(),
         context: Arc::new(context),
         network: Arc::new(network_for(admitted)),
+        workspace: gathered.workspace,
+        workspaces: Some(Arc::clone(&executor.workspaces)),
     }
 }
 

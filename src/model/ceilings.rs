@@ -112,7 +112,7 @@ impl Ceilings {
     }
 
     /// The ceilings that would hold nobody back: nothing counts what is under them yet.
-    pub fn without_effect(&self) -> [Asked; 11] {
+    pub fn without_effect(&self) -> [Asked; 9] {
         let Self { rates, budgets, storage, limits, .. } = self;
         [
             ("/limits/cpuPercent", limits.cpu_percent.is_some_and(|percent| percent < 100)),
@@ -123,8 +123,6 @@ impl Ceilings {
             ("/storage/skills", storage.skills.is_some()),
             ("/storage/componentBytes", storage.component_bytes.is_some()),
             ("/storage/resultBytes", storage.result_bytes.is_some()),
-            ("/storage/fileBytes", storage.file_bytes.is_some()),
-            ("/storage/files", storage.files.is_some()),
             ("/storage/kvBytes", storage.kv_bytes.is_some()),
         ]
     }

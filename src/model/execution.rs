@@ -70,12 +70,22 @@ pub struct ExecutionRequest {
     pub digest: Option<Digest>,
     /// Whether it gets no network, whatever the skill is granted.
     pub offline: bool,
+    /// Whether it writes nothing into the workspace, whatever the skill is granted.
+    pub read_only: bool,
 }
 
 impl ExecutionRequest {
     /// A request for `skill` with `args` and nothing else.
     pub fn new(skill: SkillRef, args: StrictJson) -> Self {
-        Self { skill, args, session_id: None, limits: LimitsPatch::default(), digest: None, offline: false }
+        Self {
+            skill,
+            args,
+            session_id: None,
+            limits: LimitsPatch::default(),
+            digest: None,
+            offline: false,
+            read_only: false,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ceilings, Code, Error, KeyId, Limits, NetworkRule, OwnerId, SkillName};
+use super::{Access, Ceilings, Code, Error, KeyId, Limits, NetworkRule, OwnerId, SkillName};
 
 /// What a key may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -130,6 +130,17 @@ impl Key {
     /// Where what this key registers and runs may connect to at most.
     pub fn max_network(&self) -> Vec<NetworkRule> {
         if self.is_admin() { vec![NetworkRule::public()] } else { self.ceilings.network.clone() }
+    }
+
+    /// How far what this key registers and runs may go in the workspace at most.
+    pub fn max_workspace(&self) -> Access {
+        if self.is_admin() { Access::Write } else { self.ceilings.workspace }
+    }
+
+    /// Most bytes and most entries in its owner's workspace, where its ceilings say so.
+    pub fn max_files(&self) -> (Option<u64>, Option<u64>) {
+        let storage = self.ceilings.storage;
+        if self.is_admin() { (None, None) } else { (storage.file_bytes, storage.files) }
     }
 
     /// Refuses unless the key has `scope`.

@@ -7,7 +7,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, SkillId, SkillName, Tag};
+use super::{Access, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, SkillId, SkillName, Tag};
 
 /// How a skill is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +139,8 @@ pub struct Skill {
     pub frozen_limits: Limits,
     /// Where the key that registered it might let it connect to, as it was then.
     pub frozen_network: Vec<NetworkRule>,
+    /// How far the key that registered it might let it go in the workspace, as it was then.
+    pub frozen_workspace: Access,
     /// Its callables.
     pub functions: Vec<Function>,
     /// What its component imports, as `namespace:package/interface@version`.

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{
-    Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas, SkillName, Tag,
-    refuse_without_effect,
+    Access, Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas, SkillName,
+    Tag, refuse_without_effect,
 };
 
 use super::reserved::require_free;
@@ -169,6 +169,7 @@ impl Manifest {
         self.version.as_ref().map(|_| self.version()).transpose()?;
         self.require_short()?;
         self.require_one_word_on_network()?;
+        self.require_one_word_on_workspace()?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -239,6 +240,10 @@ impl Manifest {
         if !network.is_empty() {
             fixed["network"] = serde_json::json!(network);
         }
+        let workspace = self.workspace();
+        if workspace != Access::None {
+            fixed["workspace"] = serde_json::json!(workspace);
+        }
         Digest::of(fixed.to_string().as_bytes())
     }
 
@@ -257,7 +262,6 @@ impl Manifest {
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
         let grants = &self.grants;
         let asked = [
-            ("/grants/workspace", grants.workspace != crate::model::Access::None),
             ("/grants/secrets", !grants.secrets.is_empty()),
             ("/grants/config", !grants.config.is_empty()),
             ("/grants/env", !grants.env.is_empty()),
@@ -268,7 +272,7 @@ impl Manifest {
             ("/public", self.public),
         ];
         let asked = asked.into_iter().chain(self.limits.without_effect()).chain(self.retry.without_effect());
-        let sandbox = SandboxFields { network_enabled: None, ..self.sandbox() };
+        let sandbox = SandboxFields { network_enabled: None, read_only: None, ..self.sandbox() };
         refuse_without_effect(asked.chain(sandbox.without_effect()))
     }
 }
@@ -328,7 +332,7 @@ mod tests {
         let text = r#"{"name":"a","version":"1.0.0","networkEnabled":true,"readOnly":false,"cpuLimit":50}"#;
         let error = check(text).unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit", "/readOnly"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit"]));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod staging;
 mod under_way;
 mod upload;
 mod versions;
+mod workspace;
 
 #[cfg(test)]
 mod properties;

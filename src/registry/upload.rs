@@ -14,7 +14,7 @@ use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read};
+use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, workspace};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -180,8 +180,10 @@ impl Registry {
         require_visible(caller, &name)?;
         let (functions, schema) = functions::described(inspection.functions, schema, &description)?;
         let (now, network, ceilings) = (self.clock.now_ms(), manifest.network(), caller.key.max_network());
+        let asked = manifest.workspace();
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
+        warnings.extend(workspace::beyond(caller.key.max_workspace(), asked).map(str::to_owned));
         warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
@@ -199,10 +201,11 @@ impl Registry {
             mode: manifest.mode.unwrap_or(Mode::On),
             tags: manifest.tags,
             source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
-            grants: Grants { network, ..manifest.grants },
+            grants: Grants { network, workspace: asked, ..manifest.grants },
             limits,
             frozen_limits: ceiling,
             frozen_network: ceilings,
+            frozen_workspace: caller.key.max_workspace(),
             functions,
             imports: inspection.imports,
             warnings,

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::egress::NetworkGrant;
 use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
+use crate::workspace::{WorkspaceGrant, Workspaces};
 
 pub use self::wasm::{
     CompileSettings, Freshness, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main,
@@ -114,6 +115,10 @@ pub struct SandboxCall {
     pub context: Arc<RunContext>,
     /// Where it may connect to.
     pub network: Arc<NetworkGrant>,
+    /// How far it may go in its owner's files.
+    pub workspace: WorkspaceGrant,
+    /// Where these lie. Without it there are none.
+    pub workspaces: Option<Arc<Workspaces>>,
 }
 
 /// How an attempt ended, by itself or by a limit.

@@ -241,8 +241,11 @@ const IDEMPOTENCY: &str = "CREATE TABLE idempotency (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_age ON idempotency (created_at);";
 
+/// What registered before could ask for no workspace.
+const FROZEN_WORKSPACE: &str = r#"ALTER TABLE skills ADD COLUMN frozen_workspace TEXT NOT NULL DEFAULT '"none"'"#;
+
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(IDEMPOTENCY)])
+    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(IDEMPOTENCY), M::up(FROZEN_WORKSPACE)])
 });
 
 /// Brings the database to the newest schema.
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_of_the_first_version_has_no_network() {
+    fn a_skill_of_the_first_version_has_no_network_and_no_workspace() {
         let mut connection = Connection::open_in_memory().unwrap();
         MIGRATIONS.to_version(&mut connection, 1).unwrap();
         let insert = "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
@@ -275,6 +278,8 @@ mod tests {
         apply(&mut connection).unwrap();
         let network: String = connection.query_row("SELECT frozen_network FROM skills", [], |row| row.get(0)).unwrap();
         assert_eq!(network, "[]");
+        let files: String = connection.query_row("SELECT frozen_workspace FROM skills", [], |row| row.get(0)).unwrap();
+        assert_eq!(files, r#""none""#);
     }
 
     #[test]

@@ -33,6 +33,9 @@ mod cancel;
 /// Requests that come twice.
 mod idempotency;
 
+/// Owners' files.
+mod files;
+
 /// The way out: guests that ask for something over the network.
 mod egress;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::Stream;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use reqwest::{Body, Method, RequestBuilder, Url};
+use reqwest::{Body, Method, RequestBuilder, Response, Url};
 use serde_json::Value;
 
 use crate::model::Secret;
@@ -115,13 +115,34 @@ impl Client {
         self.send(self.http.request(method, self.at(path))).await
     }
 
-    /// `POST` of `length` bytes that come piece by piece.
+    /// `DELETE`, with those of the query's values that are there.
+    pub(super) async fn remove(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Result<Reply, Failure> {
+        self.send(self.http.delete(with_query(self.at(path), query))).await
+    }
+
+    /// `GET` of bytes that come piece by piece.
+    pub(super) async fn download(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Result<Response, Failure> {
+        let request = self.http.get(with_query(self.at(path), query));
+        let request = match &self.key {
+            Some(key) => request.bearer_auth(key.reveal()),
+            None => request,
+        };
+        let answer = request.send().await.map_err(|error| self.not_reached(&error))?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status().as_u16();
+        let text = answer.text().await.map_err(|error| self.not_reached(&error))?;
+        Err(Failure::answered(status, None, &text))
+    }
+
+    /// Sends `length` bytes that come piece by piece.
     pub(super) async fn upload<S>(&self, upload: Upload<'_>, bytes: S) -> Result<Reply, Failure>
     where
         S: Stream<Item = Result<bytes::Bytes, std::io::Error>> + Send + 'static,
     {
         let url = with_query(self.at(upload.path), upload.query);
-        let request = self.http.post(url).header(CONTENT_TYPE, upload.content_type);
+        let request = self.http.request(upload.method, url).header(CONTENT_TYPE, upload.content_type);
         self.send(request.header(CONTENT_LENGTH, upload.length).body(Body::wrap_stream(bytes))).await
     }
 
@@ -176,6 +197,8 @@ fn hint_against(why: &str) -> &'static str {
 
 /// What [`Client::upload`] sends, but for the bytes.
 pub(super) struct Upload<'a> {
+    /// `POST` or `PUT`.
+    pub(super) method: Method,
     /// The path, in segments.
     pub(super) path: &'a [&'a str],
     /// The query.

@@ -17,6 +17,7 @@ use crate::files;
 use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, SERVER_FILE, is_locked};
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, THIS_PROGRAM};
+use crate::workspace::Quota;
 
 use super::exit::{Exit, Failure};
 
@@ -145,6 +146,7 @@ fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOp
         queue_host: settings.queue_host,
         queue_per_owner: settings.queue_per_owner,
     };
+    options.workspace = Quota { bytes: settings.workspace_max_bytes, files: settings.workspace_max_files as u64 };
     options.keep_results = settings.retention_results;
     options.egress =
         EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };

@@ -14,6 +14,7 @@ mod embed;
 mod enable;
 mod exec;
 mod exit;
+mod files;
 mod flags;
 mod folder;
 mod json_text;
@@ -75,6 +76,8 @@ enum Command {
     Logs(logs::LogsArgs),
     Cancel(cancel::CancelArgs),
     Delete(delete::DeleteArgs),
+    #[command(subcommand)]
+    Files(files::FilesCommand),
     Enable(enable::EnableArgs),
     Disable(enable::DisableArgs),
     Doctor(doctor::DoctorArgs),
@@ -154,6 +157,7 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Logs(args) => logs::run(output, client, &args).await,
         Command::Cancel(args) => cancel::run(output, client, &args).await,
         Command::Delete(args) => delete::run(output, client, &args).await,
+        Command::Files(command) => files::run(output, client, command).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
         Command::Serve(_) | Command::Doctor(_) | Command::Completions(_) => {

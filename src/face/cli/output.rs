@@ -89,6 +89,15 @@ impl Output {
         self.line(String::from_utf8_lossy(bytes).trim_end())
     }
 
+    /// Bytes as they are.
+    pub(super) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Failure::silent(Exit::Success),
+            _ => Failure::internal(format!("cannot write to stdout: {error}")),
+        })
+    }
+
     /// A bar for `total` bytes, which only a terminal shows.
     pub(super) fn bar(&self, total: u64) -> ProgressBar {
         let bar = ProgressBar::with_draw_target(Some(total), self.target());

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
+use reqwest::Method;
 use serde_json::Value;
 use tokio::time::sleep;
 
@@ -153,7 +154,13 @@ async fn upload(output: Output, client: &Client, args: &PushArgs, pieces: Pieces
         ("description", args.description.as_deref()),
         ("owner", args.owner.as_deref()),
     ];
-    let upload = Upload { path: &["api", "skills"], query: &query, content_type: &pieces.content_type, length };
+    let upload = Upload {
+        method: Method::POST,
+        path: &["api", "skills"],
+        query: &query,
+        content_type: &pieces.content_type,
+        length,
+    };
     let reply = client.upload(upload, stream::iter(chunks)).await;
     bar.finish_and_clear();
     reply.map_err(|failure| {

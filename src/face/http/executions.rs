@@ -92,6 +92,7 @@ impl RunBody {
             limits,
             digest: self.digest,
             offline: self.network_enabled == Some(false),
+            read_only: self.read_only == Some(true),
         })
     }
 

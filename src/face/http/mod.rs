@@ -6,6 +6,7 @@ mod component;
 mod connections;
 mod drain;
 mod executions;
+mod files;
 mod form;
 mod headers;
 mod health;
@@ -116,6 +117,9 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::cancel))
         .routes(routes!(skills::show, skills::change, skills::delete))
         .routes(routes!(component::download))
+        .routes(routes!(files::list))
+        .routes(routes!(files::list_root))
+        .routes(routes!(files::show, files::put, files::delete))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))

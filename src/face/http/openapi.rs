@@ -62,6 +62,9 @@ pub(super) fn document(mut api: OpenApi) -> Bytes {
         .content("application/problem+json", problem)
         .build();
     components.responses.insert("Problem".into(), RefOr::T(problem));
+    // A path of several segments is a parameter like any other.
+    let paths = std::mem::take(&mut api.paths.paths);
+    api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     for operation in api.paths.paths.values_mut().flat_map(operations) {
         let failure = RefOr::Ref(Ref::from_response_name("Problem"));
         operation.responses.responses.insert("default".into(), failure);

@@ -33,7 +33,7 @@ fn routes_of(router: &Router<App>) -> BTreeMap<String, BTreeSet<String>> {
         .skip(1)
         .map(|route| {
             let (id, path) = route.split_once("): \"").unwrap();
-            (path.split('"').next().unwrap().to_owned(), methods[id].clone())
+            (path.split('"').next().unwrap().replace("{*", "{"), methods[id].clone())
         })
         .collect()
 }

@@ -11,6 +11,7 @@ use wasmtime_wasi_http::p2::types::HostOutgoingRequest;
 use crate::model::{Digest, clip};
 
 use super::egress;
+use super::files;
 use super::state::State;
 
 wasmtime::component::bindgen!({ path: "wit", world: "skill" });
@@ -36,6 +37,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
+    files::add_to_linker(&mut linker)?;
     bound_requests(&mut linker)?;
     name_body_errors(&mut linker)?;
     types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;

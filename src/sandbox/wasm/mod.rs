@@ -6,6 +6,7 @@ mod compile;
 mod components;
 mod egress;
 mod engine;
+mod files;
 mod limiter;
 mod output;
 mod probe;

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::{Digest, Error, ExecutionId, Limits, OwnerId};
 use crate::sandbox::{Ends, RunContext, SandboxCall};
+use crate::workspace::WorkspaceGrant;
 
 use super::WasmSandbox;
 
@@ -58,6 +59,8 @@ impl SandboxCall {
             cancel: CancellationToken::new(),
             context: Arc::new(context),
             network: Arc::default(),
+            workspace: WorkspaceGrant::default(),
+            workspaces: None,
         }
     }
 }

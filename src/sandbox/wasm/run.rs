@@ -194,7 +194,8 @@ impl Attempt {
             Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
         let state = self.store.into_data();
-        let (denials, egress_bytes) = state.egress.end();
+        let (mut denials, egress_bytes) = state.egress.end();
+        denials.extend(state.files.end());
         let (stdout, stdout_truncated) = self.stdout.take();
         let (stderr, stderr_truncated) = self.stderr.take();
         SandboxReply {

@@ -12,6 +12,7 @@ use crate::sandbox::{RunContext, SandboxCall};
 
 use super::budget::Share;
 use super::egress::Egress;
+use super::files::{FilesView, GuestFiles};
 use super::limiter::MemoryLimiter;
 use super::output::CappedOutput;
 
@@ -33,6 +34,7 @@ pub(super) struct State {
     pub(super) stdout: CappedOutput,
     pub(super) stderr: CappedOutput,
     pub(super) egress: Egress,
+    pub(super) files: GuestFiles,
     wasi: Option<WasiCtx>,
     table: ResourceTable,
     http: WasiHttpCtx,
@@ -55,6 +57,7 @@ impl State {
             stdout: CappedOutput::new(cap),
             stderr: CappedOutput::new(cap),
             egress: Egress::new(call, egress),
+            files: GuestFiles::new(call),
             wasi: None,
             table,
             http,
@@ -62,10 +65,18 @@ impl State {
     }
 }
 
+impl State {
+    /// The owner's files, for `wasi:filesystem`.
+    pub(super) fn files(&mut self) -> FilesView<'_> {
+        FilesView { files: &mut self.files, table: &mut self.table }
+    }
+}
+
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let ctx = self.wasi.get_or_insert_with(|| {
             // Nothing is granted: no arguments, environment, directory, address or name look-up.
+            // The workspace is not WASI's own affair: it has to be counted (`files`).
             WasiCtx::builder()
                 .stdout(self.stdout.clone())
                 .stderr(self.stderr.clone())

@@ -1,0 +1,24 @@
+//! What a run needs that must be waited for, before anything is written down.
+
+use crate::model::{Access, Error};
+use crate::workspace::WorkspaceGrant;
+
+use super::{Admitted, Executor, files};
+
+/// What the run's skill was granted, ready to be used.
+pub(super) struct Gathered {
+    /// How far it may go in its owner's files.
+    pub(super) workspace: WorkspaceGrant,
+}
+
+impl Gathered {
+    /// Gathers it.
+    pub(super) async fn of(executor: &Executor, admitted: &Admitted) -> Result<Self, Error> {
+        let workspace = files::granted(admitted, &executor.workspaces);
+        if workspace.access() > Access::None {
+            // Here, so that no guest has to wait for it among others.
+            executor.workspaces.ready(admitted.caller.owner()).await?;
+        }
+        Ok(Self { workspace })
+    }
+}
