@@ -18,6 +18,7 @@ use crate::files;
 use crate::model::{Clock, Code, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
+use crate::secrets::{KEY_FILE, KeySource, Secrets};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
 
@@ -55,6 +56,9 @@ pub struct HostOptions {
     pub compile: CompileSettings,
     /// What may be reached beside the public internet.
     pub egress: EgressSettings,
+    /// Where the key comes from that secrets are sealed with; a file in the data directory if
+    /// nothing is said.
+    pub secrets_key: Option<KeySource>,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
     /// When runs are written down; something else than promised only to measure what that costs.
@@ -85,6 +89,7 @@ impl HostOptions {
                 workers: 2,
             },
             egress: EgressSettings::default(),
+            secrets_key: None,
             keep_results: Duration::from_secs(24 * 60 * 60),
             audit: Audit::default(),
             clock: Clock::System,
@@ -99,6 +104,8 @@ pub struct Host {
     pub access: Arc<Access>,
     /// Skills.
     pub(crate) registry: Arc<Registry>,
+    /// What skills' requests carry.
+    pub(crate) secrets: Arc<Secrets>,
     /// Runs.
     pub(crate) executor: Arc<Executor>,
     /// What is remembered.
@@ -160,8 +167,11 @@ impl Host {
             telemetry: Arc::clone(&telemetry),
             keep: options.keep_results,
         };
+        let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
+        let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
         let parts = ExecutorParts {
             store: store.clone(),
+            secrets: Arc::clone(&secrets),
             registry: Arc::clone(&registry),
             sandbox,
             clock: options.clock,
@@ -171,6 +181,7 @@ impl Host {
         Ok(Self {
             access: Arc::new(access),
             registry,
+            secrets,
             executor: Executor::new(parts, options.admission),
             store,
             temporary,

@@ -113,6 +113,8 @@ settings! {
         "Networks that skills may reach although they are not of the public internet, where their grants allow it.";
     egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",
         "Authorities (PEM) that skills' requests trust beside the system's.";
+    secrets_key_file: Option<PathBuf> as Optional<Path>, "secrets.key_file" = "none",
+        "File with the key that stored secrets are sealed with (64 hexadecimal digits, for this user alone to read). The first secret makes it. Default: secrets.key in the data directory. Keep it out of backups of the data.";
     retention_results: Duration as Lifetime, "retention.results" = "24h",
         "How long the full result of an execution is kept after its end; then only a short copy is.";
     shutdown_drain: Duration as Span, "shutdown.drain" = "10s",

@@ -3,6 +3,7 @@
 mod admission;
 mod audit;
 mod close;
+mod credentials;
 mod log;
 mod outlive;
 mod records;
@@ -20,6 +21,7 @@ use crate::model::{
 };
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::{Ends, RunContext, SandboxCall, SandboxProvider, SandboxReply};
+use crate::secrets::Secrets;
 use crate::store::{ArgsRecord, Store};
 use crate::telemetry::{Load, Telemetry};
 
@@ -42,6 +44,8 @@ pub struct ExecutorParts {
     pub store: Store,
     /// Which skills there are.
     pub registry: Arc<Registry>,
+    /// What their requests carry.
+    pub secrets: Arc<Secrets>,
     /// Where they run.
     pub sandbox: Arc<dyn SandboxProvider>,
     /// The time of day.
@@ -56,6 +60,7 @@ pub struct ExecutorParts {
 pub struct Executor {
     store: Store,
     registry: Arc<Registry>,
+    secrets: Arc<Secrets>,
     sandbox: Arc<dyn SandboxProvider>,
     clock: Clock,
     telemetry: Arc<Telemetry>,
@@ -83,10 +88,10 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, registry, sandbox, clock, telemetry, audit } = parts;
+        let ExecutorParts { store, registry, secrets, sandbox, clock, telemetry, audit } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, runs, stopping })
+        Arc::new(Self { store, registry, secrets, sandbox, clock, telemetry, audit, admission, runs, stopping })
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
@@ -206,6 +211,7 @@ impl Executor {
         execution: &Execution,
         cancel: CancellationToken,
     ) -> Result<SandboxReply, Error> {
+        let credentials = self.credentials_for(admitted).await?;
         let limits = admitted.limits;
         let attempt = Duration::from_millis(limits.attempt_timeout_ms);
         let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
@@ -231,8 +237,10 @@ impl Executor {
             cancel,
             context: Arc::new(context),
             network: Arc::new(network_for(admitted)),
+            credentials: Arc::clone(&credentials),
         };
-        self.sandbox.run(call).await
+        let reply = self.sandbox.run(call).await?;
+        credentials::taken_out(reply, credentials).await
     }
 
     /// Puts the reply into the execution, after the output has been checked.

@@ -129,6 +129,11 @@ impl Key {
         if self.is_admin() { vec![NetworkRule::public()] } else { self.ceilings.network.clone() }
     }
 
+    /// The secrets that what this key registers and runs may use at most, by name; none means all.
+    pub fn max_secrets(&self) -> Option<Vec<String>> {
+        if self.is_admin() { None } else { Some(self.ceilings.secrets.clone()) }
+    }
+
     /// Refuses unless the key has `scope`.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ mod limits;
 mod redact;
 mod sandbox_fields;
 mod secret;
+mod secret_value;
 mod skill;
 mod skill_ref;
 mod text;
@@ -33,13 +34,14 @@ pub use self::execution::{
     Caller, Denial, Door, Execution, ExecutionRequest, ExpiredResult, RunError, Status, Streams, Usage,
 };
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
-pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
+pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SecretName, SkillId, SkillName, Tag};
 pub use self::json::{MAX_JSON_DEPTH, StrictJson, object, strict_value};
 pub use self::key::{Key, Scope};
 pub use self::limits::{Fuel, Limits, LimitsPatch};
 pub use self::redact::{REDACTED, redacted_copy};
 pub use self::sandbox_fields::SandboxFields;
 pub use self::secret::{MIN_ADMIN_KEY_CHARS, Secret};
+pub use self::secret_value::{MAX_SECRET_BYTES, MIN_SECRET_BYTES, SecretValue};
 pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
 pub use self::skill_ref::{SkillRef, VersionSelector};
 pub use self::text::{clip, plain, quotable, steers};

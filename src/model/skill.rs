@@ -139,6 +139,8 @@ pub struct Skill {
     pub frozen_limits: Limits,
     /// Where the key that registered it might let it connect to, as it was then.
     pub frozen_network: Vec<NetworkRule>,
+    /// The secrets that the key that registered it might let it use, as it was then; none means all.
+    pub frozen_secrets: Option<Vec<String>>,
     /// Its callables.
     pub functions: Vec<Function>,
     /// What its component imports, as `namespace:package/interface@version`.

@@ -73,6 +73,7 @@ mod tests {
             limits: Limits::DEFAULT,
             frozen_limits: Limits::DEFAULT,
             frozen_network: Vec::new(),
+            frozen_secrets: Some(Vec::new()),
             functions: Vec::new(),
             imports: Vec::new(),
             warnings: Vec::new(),

@@ -11,6 +11,7 @@ use crate::model::{
 
 use super::reserved::require_free;
 use super::schema;
+use super::secrets::require_few;
 
 /// Longest description, in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;
@@ -169,6 +170,7 @@ impl Manifest {
         self.version.as_ref().map(|_| self.version()).transpose()?;
         self.require_short()?;
         self.require_one_word_on_network()?;
+        require_few(&self.grants.secrets)?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -239,6 +241,9 @@ impl Manifest {
         if !network.is_empty() {
             fixed["network"] = serde_json::json!(network);
         }
+        if !self.grants.secrets.is_empty() {
+            fixed["secrets"] = serde_json::json!(self.grants.secrets);
+        }
         Digest::of(fixed.to_string().as_bytes())
     }
 
@@ -258,7 +263,6 @@ impl Manifest {
         let grants = &self.grants;
         let asked = [
             ("/grants/workspace", grants.workspace != crate::model::Access::None),
-            ("/grants/secrets", !grants.secrets.is_empty()),
             ("/grants/config", !grants.config.is_empty()),
             ("/grants/env", !grants.env.is_empty()),
             ("/grants/kv", grants.kv),

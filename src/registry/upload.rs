@@ -14,7 +14,7 @@ use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read};
+use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, secrets};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -181,6 +181,9 @@ impl Registry {
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
         warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
+        let frozen_secrets = caller.key.max_secrets();
+        let secrets = manifest.grants.secrets.iter();
+        warnings.extend(secrets.filter_map(|grant| secrets::beyond(frozen_secrets.as_deref(), grant)));
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
             warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
@@ -201,6 +204,7 @@ impl Registry {
             limits,
             frozen_limits: ceiling,
             frozen_network: ceilings,
+            frozen_secrets,
             functions,
             imports: inspection.imports,
             warnings,

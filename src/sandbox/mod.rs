@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::egress::NetworkGrant;
+use crate::egress::{Credentials, NetworkGrant};
 use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
 
 pub use self::wasm::{
@@ -119,6 +119,8 @@ pub struct SandboxCall {
     pub context: Arc<RunContext>,
     /// Where it may connect to.
     pub network: Arc<NetworkGrant>,
+    /// What its requests carry.
+    pub credentials: Arc<Credentials>,
 }
 
 /// How an attempt ended, by itself or by a limit.

@@ -230,8 +230,29 @@ FROM open_executions;"
 /// What registered before could ask for no network.
 const FROZEN_NETWORK: &str = "ALTER TABLE skills ADD COLUMN frozen_network TEXT NOT NULL DEFAULT '[]'";
 
+/// Secrets, sealed. What registered before could ask for none.
+const SECRETS: &str = "
+ALTER TABLE skills ADD COLUMN frozen_secrets TEXT NOT NULL DEFAULT '[]';
+
+CREATE TABLE secrets (
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    origin TEXT NOT NULL,
+    header TEXT NOT NULL,
+    prefix TEXT NOT NULL,
+    shared INTEGER NOT NULL,
+    key_id BLOB NOT NULL,
+    nonce BLOB NOT NULL,
+    sealed BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (owner, name)
+) STRICT, WITHOUT ROWID;
+";
+
 static MIGRATIONS: LazyLock<Migrations<'static>> =
-    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK)]));
+    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(SECRETS)]));
 
 /// Brings the database to the newest schema.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {
@@ -251,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_of_the_first_version_has_no_network() {
+    fn a_skill_of_the_first_version_has_no_network_and_no_secrets() {
         let mut connection = Connection::open_in_memory().unwrap();
         MIGRATIONS.to_version(&mut connection, 1).unwrap();
         let insert = "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
@@ -261,8 +282,9 @@ mod tests {
             '[]', 'ready', 'k', x'00', 0, 0)";
         connection.execute(insert, []).unwrap();
         apply(&mut connection).unwrap();
-        let network: String = connection.query_row("SELECT frozen_network FROM skills", [], |row| row.get(0)).unwrap();
-        assert_eq!(network, "[]");
+        let columns = "SELECT frozen_network || frozen_secrets FROM skills";
+        let frozen: String = connection.query_row(columns, [], |row| row.get(0)).unwrap();
+        assert_eq!(frozen, "[][]");
     }
 
     #[test]

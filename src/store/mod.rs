@@ -8,6 +8,7 @@ mod executions;
 mod fault;
 mod keys;
 mod migrations;
+mod secrets;
 mod skills;
 mod writer;
 
@@ -23,6 +24,7 @@ use crate::telemetry::Telemetry;
 
 pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedExecution};
 pub use self::keys::StoredKey;
+pub use self::secrets::SecretRecord;
 pub use self::skills::{ComponentRecord, SkillRecord};
 
 use self::fault::fault;

@@ -19,6 +19,7 @@ mod problem;
 mod problem_page;
 mod read;
 mod refusals;
+mod secrets;
 mod server;
 mod shapes;
 mod skills;
@@ -111,6 +112,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::show, secrets::put, secrets::rotate, secrets::remove))
 }
 
 /// The whole API.

@@ -58,6 +58,7 @@ impl SandboxCall {
             cancel: CancellationToken::new(),
             context: Arc::new(context),
             network: Arc::default(),
+            credentials: Arc::default(),
         }
     }
 }
