@@ -30,6 +30,9 @@ mod retention;
 /// The way out: guests that ask for something over the network.
 mod egress;
 
+/// Secrets: put into requests, and found nowhere else.
+mod secrets;
+
 /// The command line, as a process.
 mod cli;
 /// The OpenAPI document against the server it describes.

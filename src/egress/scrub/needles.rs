@@ -25,7 +25,7 @@ pub(super) struct Needles {
 impl Needles {
     /// What finds these secrets, in each of their forms; none if there are none.
     pub(super) fn of<'a>(values: impl IntoIterator<Item = &'a SecretValue>) -> Option<Self> {
-        let mut forms: Vec<Vec<u8>> = values.into_iter().flat_map(|value| forms(value.reveal().as_bytes())).collect();
+        let mut forms: Vec<Vec<u8>> = values.into_iter().flat_map(|value| forms(value.reveal())).collect();
         forms.sort_unstable();
         forms.dedup();
         if forms.is_empty() {
@@ -72,17 +72,29 @@ impl Needles {
     }
 }
 
-/// The value itself, as hexadecimal digits, and in base64 wherever it stands in what was encoded.
-fn forms(value: &[u8]) -> Vec<Vec<u8>> {
-    let mut forms = vec![value.to_vec(), hex::encode(value).into_bytes(), hex::encode_upper(value).into_bytes()];
+/// The value itself, in hexadecimal digits, escaped, and in base64 wherever it stands in what was
+/// encoded.
+fn forms(value: &str) -> Vec<Vec<u8>> {
+    let mut forms = vec![value.to_owned(), hex::encode(value), hex::encode_upper(value)];
+    forms.extend(escaped(value));
     for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
         for before in 0..3 {
-            let text = engine.encode([&[0; 2][..before], value].concat());
+            let text = engine.encode([&[0; 2][..before], value.as_bytes()].concat());
             // Digits that also hold bits of what stands around the value differ from text to text.
             let first = (before * 8).div_ceil(6);
             let last = (before + value.len()) * 8 / 6;
-            forms.push(text.as_bytes()[first..last].to_vec());
+            forms.push(text[first..last].to_owned());
         }
     }
-    forms
+    forms.into_iter().map(String::into_bytes).collect()
+}
+
+/// As JSON and HTML have it. Undoing escapes finds these too, but for values in which something looks
+/// like an escape of another kind.
+fn escaped(value: &str) -> impl Iterator<Item = String> {
+    let json = value.replace('\\', "\\\\").replace('"', "\\\"");
+    let html = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let quoted = [("&quot;", "'"), ("&quot;", "&#39;"), ("&#34;", "&#39;"), ("&quot;", "&#x27;")];
+    let quoted = quoted.map(|(double, single)| html.replace('"', double).replace('\'', single));
+    [json.replace('/', "\\/"), json, html].into_iter().chain(quoted)
 }

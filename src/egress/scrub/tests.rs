@@ -129,7 +129,7 @@ fn secrets_that_overlap_and_several_secrets_are_all_hidden() {
     let (one, other) = (secret("abcabcabc"), secret("cabxyzxyz"));
     let scrub = Scrub::of(&[&one, &other]).unwrap();
     assert_eq!(scrub.whole(b"-abcabcabcabc-"), b"-************-");
-    assert_eq!(scrub.whole(b"-abcabcabxyzxyz-"), b"-abcab*********-".map(|b| b));
+    assert_eq!(scrub.whole(b"-abcabcabxyzxyz-"), b"-abcab*********-");
     assert_eq!(scrub.whole(b"-abcabcabcabxyzxyz-"), b"-*****************-");
 }
 
