@@ -82,7 +82,8 @@ fn begin(text: &[u8]) -> Begin {
         [b'\\', b'u', rest @ ..] => hexadecimal(2, rest, 4),
         [b'\\', b'x', rest @ ..] => hexadecimal(2, rest, 2),
         [b'\\', b'r' | b'n', ..] => Begin::Escape(2, None),
-        [b'\\', other, ..] if other.is_ascii_punctuation() => Begin::Escape(2, Some(*other)),
+        // No others: a backslash before `%` or `&` stands for itself, and those begin an escape.
+        [b'\\', other @ (b'"' | b'\'' | b'/' | b'\\'), ..] => Begin::Escape(2, Some(*other)),
         [b'&', rest @ ..] => reference(rest),
         _ => Begin::Literal,
     }
@@ -148,6 +149,7 @@ mod tests {
             ("a\r\nb\\nc\\r\\nd", "abcd"),
             ("100%", "100%"),
             ("%4", "%4"),
+            (r"\%41\&amp;", r"\A\&"),
             ("%4g%%41", "%4g%A"),
             (r"\u004", r"\u004"),
             (r"\q\", r"\q\"),
