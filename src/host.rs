@@ -134,16 +134,12 @@ impl Host {
         let lock = lock(&dir)?;
         // Without links on the way, which somebody could lead elsewhere.
         let dir = dir.canonicalize().map_err(Error::internal)?;
-        let temporary = dir.join("tmp");
-        // Whatever lies there is unfinished work of a host that is gone.
-        let _ = std::fs::remove_dir_all(&temporary);
-        let blobs = dir.join("blobs");
-        for directory in [&temporary, &blobs] {
-            files::create_private_directory(directory).map_err(Error::internal)?;
-            require_safe(directory)?;
-        }
+        let (temporary, blobs) = inner_directories(&dir)?;
         let telemetry = Telemetry::new();
         let store = Store::open(&dir, Arc::clone(&telemetry))?;
+        // Before anything is changed: a start with the wrong key is none.
+        let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
+        let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
         let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
         if interrupted > 0 {
             tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
@@ -167,8 +163,6 @@ impl Host {
             telemetry: Arc::clone(&telemetry),
             keep: options.keep_results,
         };
-        let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
-        let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
         let parts = ExecutorParts {
             store: store.clone(),
             secrets: Arc::clone(&secrets),
@@ -223,6 +217,18 @@ fn lock(dir: &Path) -> Result<File, Error> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::internal(error)),
         _ => Ok(file),
     }
+}
+
+/// The directory for unfinished files, empty, and that for components.
+fn inner_directories(dir: &Path) -> Result<(PathBuf, PathBuf), Error> {
+    let (temporary, blobs) = (dir.join("tmp"), dir.join("blobs"));
+    // Whatever lies there is unfinished work of a host that is gone.
+    let _ = std::fs::remove_dir_all(&temporary);
+    for directory in [&temporary, &blobs] {
+        files::create_private_directory(directory).map_err(Error::internal)?;
+        require_safe(directory)?;
+    }
+    Ok((temporary, blobs))
 }
 
 /// Refuses a directory that somebody else can write, or put another one in the place of.
