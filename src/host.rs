@@ -18,6 +18,7 @@ use crate::files;
 use crate::model::{Clock, Code, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
+use crate::secrets::{KEY_FILE, KeySource, Secrets};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
 use crate::workspace::{DEFAULT_QUOTA, Quota, Workspaces};
@@ -58,6 +59,9 @@ pub struct HostOptions {
     pub egress: EgressSettings,
     /// What an owner may leave lying in its workspace, where its keys' ceilings say nothing else.
     pub workspace: Quota,
+    /// Where the key comes from that secrets are sealed with; a file in the data directory if
+    /// nothing is said.
+    pub secrets_key: Option<KeySource>,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
     /// When runs are written down; something else than promised only to measure what that costs.
@@ -89,6 +93,7 @@ impl HostOptions {
             },
             egress: EgressSettings::default(),
             workspace: DEFAULT_QUOTA,
+            secrets_key: None,
             keep_results: Duration::from_secs(24 * 60 * 60),
             audit: Audit::default(),
             clock: Clock::System,
@@ -103,6 +108,8 @@ pub struct Host {
     pub access: Arc<Access>,
     /// Skills.
     pub(crate) registry: Arc<Registry>,
+    /// What skills' requests carry.
+    pub(crate) secrets: Arc<Secrets>,
     /// Runs.
     pub(crate) executor: Arc<Executor>,
     /// What is remembered.
@@ -138,6 +145,9 @@ impl Host {
         let workspaces = Arc::new(workspaces.map_err(Error::internal)?);
         let telemetry = Telemetry::new();
         let store = Store::open(&dir, Arc::clone(&telemetry))?;
+        // Before anything is changed: a start with the wrong key is none.
+        let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
+        let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
         let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
         if interrupted > 0 {
             tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
@@ -163,6 +173,7 @@ impl Host {
         };
         let parts = ExecutorParts {
             store: store.clone(),
+            secrets: Arc::clone(&secrets),
             registry: Arc::clone(&registry),
             sandbox,
             clock: options.clock,
@@ -174,6 +185,7 @@ impl Host {
             workspaces,
             access: Arc::new(access),
             registry,
+            secrets,
             executor: Executor::new(parts, options.admission),
             store,
             temporary,

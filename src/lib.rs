@@ -68,6 +68,8 @@ pub mod registry;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod sandbox;
 #[cfg_attr(not(internals), doc(hidden))]
+pub mod secrets;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod store;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod telemetry;

@@ -117,6 +117,8 @@ settings! {
         "Bytes of an owner's files, where the ceilings of its keys (storage.fileBytes) say nothing else.";
     workspace_max_files: usize as Count, "workspace.max_files" = "10000",
         "Files and directories of an owner, where the ceilings of its keys (storage.files) say nothing else.";
+    secrets_key_file: Option<PathBuf> as Optional<Path>, "secrets.key_file" = "none",
+        "File with the key that stored secrets are sealed with (64 hexadecimal digits, for this user alone to read). The first secret makes it. Default: secrets.key in the data directory. Keep it out of backups of the data.";
     retention_results: Duration as Lifetime, "retention.results" = "24h",
         "How long the full result of an execution is kept after its end; then only a short copy is.";
     shutdown_drain: Duration as Span, "shutdown.drain" = "10s",

@@ -51,7 +51,7 @@ impl Pace {
 }
 
 /// The body of a response. It ends with an error at its deadline, or when it is too long.
-pub struct Received {
+pub(super) struct Received {
     incoming: Incoming,
     left: u64,
     pace: Pace,

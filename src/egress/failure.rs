@@ -4,6 +4,8 @@ use std::error::Error as _;
 use std::fmt;
 use std::net::IpAddr;
 
+use crate::model::SecretName;
+
 /// Whose rules do not allow a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
@@ -24,6 +26,8 @@ pub enum Failure {
     Unsafe(&'static str),
     /// A layer has no rule for it.
     Denied(Layer),
+    /// It has a header of its own where the guard puts this secret.
+    OwnHeader(SecretName),
     /// The host stands for an address that is not of the public internet. The address is for
     /// the log: who asked would learn from it how the inside looks.
     Prohibited(IpAddr),
@@ -55,6 +59,8 @@ pub enum Failure {
     Incomplete,
     /// What came is not HTTP/1.1.
     Protocol,
+    /// The body came compressed or coded, and a secret in it could not be seen.
+    Coded,
 }
 
 impl Failure {
@@ -83,6 +89,7 @@ impl fmt::Display for Failure {
             Self::Denied(Layer::Registrar) => f.write_str("the key that registered the skill may not grant it"),
             Self::Denied(Layer::Caller) => f.write_str("the key that calls may not grant it"),
             Self::Denied(Layer::Request) => f.write_str("the run was asked for without network"),
+            Self::OwnHeader(name) => write!(f, "the request has a header of its own where the secret {name} goes"),
             Self::Prohibited(_) => f.write_str("the host is not on the public internet"),
             Self::NoAddress => f.write_str("the host name has no address"),
             Self::LookupTimeout => f.write_str("the look-up of the host name took too long"),
@@ -98,6 +105,7 @@ impl fmt::Display for Failure {
             Self::Late => f.write_str("the deadline passed"),
             Self::Incomplete => f.write_str("the connection was closed before all was there"),
             Self::Protocol => f.write_str("the other side does not speak HTTP/1.1"),
+            Self::Coded => f.write_str("the answer to a request with a secret came compressed or coded"),
         }
     }
 }

@@ -25,10 +25,12 @@ use crate::model::{BoxError, Error, OwnerId};
 use super::address;
 use super::body::{Held, Pace, Received};
 use super::connection::{Connection, MAX_HEAD, Wire};
+use super::credential::{Credentials, Injected, require_plain};
 use super::failure::Failure;
 use super::outside::Outside;
 use super::pool::{Owner, Place, Pool};
 use super::rule::NetworkGrant;
+use super::scrubbed::Answer;
 use super::target::{Host, Origin, Scheme, Target};
 use super::tls::Tls;
 
@@ -92,6 +94,27 @@ pub struct Errand {
 pub struct Admitted {
     method: Method,
     target: Target,
+    injected: Injected,
+}
+
+impl Admitted {
+    /// The same, sent with those secrets that are for it.
+    ///
+    /// # Errors
+    ///
+    /// `OwnHeader` if the request, whose head is `own`, has a header where a secret goes.
+    pub fn with(self, credentials: &Credentials, own: &HeaderMap) -> Result<Self, Failure> {
+        let injected = credentials.choose(&self.method, &self.target, own)?;
+        if !injected.is_empty() {
+            credentials.note_use();
+        }
+        Ok(Self { injected, ..self })
+    }
+
+    /// Where it goes.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
 }
 
 /// Lets requests out.
@@ -146,7 +169,7 @@ impl Guard {
             return Err(Failure::Unsafe("has the method CONNECT or TRACE"));
         }
         grant.check(method, &target)?;
-        Ok(Admitted { method: method.clone(), target })
+        Ok(Admitted { method: method.clone(), target, injected: Injected::default() })
     }
 
     /// Sends an admitted request. What the request itself says of method and URL is replaced.
@@ -156,7 +179,7 @@ impl Guard {
         errand: Errand,
         admitted: Admitted,
         request: Request<Body>,
-    ) -> AbortOnDropHandle<Result<Response<Received>, Failure>> {
+    ) -> AbortOnDropHandle<Result<Response<Answer>, Failure>> {
         let guard = Arc::clone(self);
         AbortOnDropHandle::new(self.runtime.spawn(async move {
             let deadline = Instant::from_std(errand.deadline);
@@ -170,7 +193,7 @@ impl Guard {
         errand: Errand,
         admitted: Admitted,
         request: Request<Body>,
-    ) -> Result<Response<Received>, Failure> {
+    ) -> Result<Response<Answer>, Failure> {
         let owner = self.pool.owner(&errand.owner);
         let by = Instant::now() + errand.connect_timeout.map_or(CONNECT, |asked| asked.min(CONNECT));
         let place = timeout_at(by, self.pool.place(&owner)).await.ok().flatten();
@@ -192,7 +215,10 @@ impl Guard {
                 None => sent.await,
             };
             match sent {
-                Ok(response) => return Ok(self.received(response, &errand, (connection, place, owner, origin))),
+                Ok(response) => {
+                    let received = self.received(response, &errand, (connection, place, owner, origin));
+                    return cleaned(received, &admitted.injected);
+                }
                 // The other side has closed a connection that waited, before anything was sent
                 // or while it was. A new connection is not tried twice, so this ends.
                 Err(mut error) => match (error.take_message(), again) {
@@ -278,6 +304,19 @@ impl Guard {
     }
 }
 
+/// The answer without the secrets that went out with the request.
+fn cleaned(received: Response<Received>, injected: &Injected) -> Result<Response<Answer>, Failure> {
+    if injected.is_empty() {
+        return Ok(received.map(|body| Answer::new(body, None)));
+    }
+    require_plain(received.headers())?;
+    // Nothing goes back if it cannot be looked through.
+    let scrub = injected.scrub().ok_or(Failure::Coded)?;
+    let mut received = received;
+    scrub.fields(received.headers_mut());
+    Ok(received.map(|body| Answer::new(body, Some(scrub))))
+}
+
 /// The same request once more, if it changes nothing to send it twice (RFC 9110, section 9.2.2).
 fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
     if !request.method().is_safe() || !request.body().is_end_stream() {
@@ -303,6 +342,7 @@ fn prepared(admitted: &Admitted, request: Request<Body>) -> Result<Request<Body>
         headers.remove(name);
     }
     headers.insert(header::HOST, host);
+    admitted.injected.put(&mut headers)?;
     let limit = usize::try_from(MAX_BODY).unwrap_or(usize::MAX);
     let mut request = Request::new(Limited::new(body, limit).boxed_unsync());
     *request.method_mut() = admitted.method.clone();

@@ -3,7 +3,8 @@
 //! A request is matched with its grants on the very text that will be sent, before any name
 //! is looked up. The name is looked up once, every answer must be an address of the public
 //! internet (or of a network that the operator allows), and only a checked address is
-//! connected to. Redirects are not followed: who asked sees them, and asks again.
+//! connected to. Redirects are not followed: who asked sees them, and asks again. Secrets are put
+//! into requests here, for their own origin only, and taken out of what comes back.
 //!
 //! Everything runs on the runtime the guard was made on, whoever asks: a connection outlives
 //! the request that opened it. Connections are kept for their owner, and never cross to another.
@@ -11,11 +12,14 @@
 mod address;
 mod body;
 mod connection;
+mod credential;
 mod failure;
 mod guard;
 mod outside;
 mod pool;
 mod rule;
+mod scrub;
+mod scrubbed;
 mod target;
 mod tls;
 
@@ -24,10 +28,11 @@ mod corpus;
 #[cfg(test)]
 mod tests;
 
-pub use self::body::Received;
+pub use self::credential::{Credential, Credentials, Place, Withheld};
 pub use self::failure::{Failure, Layer};
 pub use self::guard::{Admitted, Body, EgressSettings, Errand, Guard, Meter};
 pub use self::rule::{NetworkGrant, covers};
+pub use self::scrubbed::Answer;
 pub use self::target::Target;
 
 pub(crate) use self::tls::authorities;

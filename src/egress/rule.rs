@@ -87,7 +87,7 @@ impl<'a> Rule<'a> {
 
 /// Whether a rule allows a request. A rule that can match nothing that is sent, as one with
 /// `..` in its path, allows nothing.
-fn allows(rule: &str, method: &Method, target: &Target) -> bool {
+pub(super) fn allows(rule: &str, method: &Method, target: &Target) -> bool {
     if rule == PUBLIC {
         return true;
     }

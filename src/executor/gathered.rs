@@ -1,5 +1,8 @@
 //! What a run needs that must be waited for, before anything is written down.
 
+use std::sync::Arc;
+
+use crate::egress::Credentials;
 use crate::model::{Access, Error};
 use crate::workspace::WorkspaceGrant;
 
@@ -9,6 +12,8 @@ use super::{Admitted, Executor, files};
 pub(super) struct Gathered {
     /// How far it may go in its owner's files.
     pub(super) workspace: WorkspaceGrant,
+    /// What its requests carry.
+    pub(super) credentials: Arc<Credentials>,
 }
 
 impl Gathered {
@@ -19,6 +24,6 @@ impl Gathered {
             // Here, so that no guest has to wait for it among others.
             executor.workspaces.ready(admitted.caller.owner()).await?;
         }
-        Ok(Self { workspace })
+        Ok(Self { workspace, credentials: executor.credentials_for(admitted).await? })
     }
 }

@@ -4,6 +4,7 @@ mod admission;
 mod audit;
 mod cancel;
 mod close;
+mod credentials;
 mod files;
 mod gathered;
 mod idempotent;
@@ -15,6 +16,7 @@ mod running;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::SandboxProvider;
+use crate::secrets::Secrets;
 use crate::store::{Claim, Store};
 use crate::telemetry::{Load, Telemetry};
 use crate::workspace::Workspaces;
@@ -49,6 +52,8 @@ pub struct ExecutorParts {
     pub store: Store,
     /// Which skills there are.
     pub registry: Arc<Registry>,
+    /// What their requests carry.
+    pub secrets: Arc<Secrets>,
     /// Where they run.
     pub sandbox: Arc<dyn SandboxProvider>,
     /// The time of day.
@@ -65,6 +70,7 @@ pub struct ExecutorParts {
 pub struct Executor {
     store: Store,
     registry: Arc<Registry>,
+    secrets: Arc<Secrets>,
     sandbox: Arc<dyn SandboxProvider>,
     clock: Clock,
     telemetry: Arc<Telemetry>,
@@ -73,6 +79,8 @@ pub struct Executor {
     admission: Arc<Admission>,
     /// All runs whose records are open, by their ids.
     live: Arc<Live>,
+    /// Where what goes on after a run is done, on whatever thread that ended.
+    home: Handle,
     /// The same, to wait for all of them.
     runs: TaskTracker,
     /// Ends them.
@@ -95,13 +103,13 @@ struct Admitted {
 }
 
 impl Executor {
-    /// An executor that admits as the settings say.
+    /// An executor that admits as the settings say. Must be called on a tokio runtime.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, registry, sandbox, clock, telemetry, audit, workspaces } = parts;
+        let ExecutorParts { store, registry, secrets, sandbox, clock, telemetry, audit, workspaces } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
-        let live = Arc::default();
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, workspaces, admission, live, runs, stopping })
+        let (live, home) = (Arc::default(), Handle::current());
+        Arc::new(Self { store, registry, secrets, sandbox, clock, telemetry, audit, workspaces, admission, live, home, runs, stopping })
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.

@@ -7,11 +7,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::egress::NetworkGrant;
+use crate::egress::{Credentials, NetworkGrant};
 use crate::model::{
     Code, Digest, Error, Execution, ExecutionId, RunError, Status, Streams, Usage, redacted_copy, strict_value,
 };
@@ -21,7 +20,7 @@ use crate::store::{ArgsRecord, Claim, Claimed};
 
 use super::gathered::Gathered;
 use super::live::Present;
-use super::{Admitted, COPY_BYTES, Executor, log};
+use super::{Admitted, COPY_BYTES, Executor, credentials, log};
 
 /// What the caller hears: how it ended, or why it is not written down.
 pub(super) type Answer = oneshot::Sender<Result<Ended, Error>>;
@@ -53,7 +52,6 @@ pub(super) struct Running(Option<Parts>);
 
 struct Parts {
     executor: Arc<Executor>,
-    runtime: Handle,
     admitted: Admitted,
     execution: Arc<Execution>,
     args: Arc<ArgsRecord>,
@@ -64,7 +62,7 @@ struct Parts {
 
 impl Running {
     /// Writes down that the run begins, and then begins it, unless an earlier one has the same
-    /// claim; returns at once. Must be called on a tokio runtime.
+    /// claim; returns at once.
     pub(super) fn begin(
         executor: &Arc<Executor>,
         (admitted, gathered): (Admitted, Result<Gathered, Error>),
@@ -74,10 +72,12 @@ impl Running {
         let (execution, args) = (Arc::new(at_start(executor, &admitted)), Arc::new(args_record(&admitted)));
         let present = (executor.live.enter(execution.id, admitted.cancel.clone()), executor.runs.token());
         // Here, so that code that must be loaded first is not loaded on the writer's thread.
-        let ready = gathered.and_then(|gathered| executor.sandbox.ready(call(executor, &admitted, &execution, gathered)));
+        let ready = gathered.and_then(|gathered| {
+            let credentials = Arc::clone(&gathered.credentials);
+            Ok((executor.sandbox.ready(call(executor, &admitted, &execution, gathered))?, credentials))
+        });
         let running = Self(Some(Parts {
             executor: Arc::clone(executor),
-            runtime: Handle::current(),
             admitted,
             execution: Arc::clone(&execution),
             args: Arc::clone(&args),
@@ -91,10 +91,22 @@ impl Running {
         });
     }
 
-    fn run(self, ready: Result<Box<dyn ReadyRun>, Error>) {
+    fn run(self, ready: Result<(Box<dyn ReadyRun>, Arc<Credentials>), Error>) {
         match ready {
-            Ok(ready) => ready.begin(Box::new(move |reply| self.end(reply))),
+            Ok((ready, credentials)) => ready.begin(Box::new(move |reply| self.end_without(credentials, reply))),
             Err(error) => self.end(Err(error)),
+        }
+    }
+
+    /// Ends the run without the secrets that were sent.
+    fn end_without(self, credentials: Arc<Credentials>, reply: Result<SandboxReply, Error>) {
+        let runtime = self.0.as_ref().map(|parts| parts.executor.home.clone());
+        match runtime.filter(|_| credentials.is_used()) {
+            // Output may be long, and other guests wait for this thread.
+            Some(runtime) => drop(runtime.spawn_blocking(move || {
+                self.end(reply.map(|reply| credentials::taken_out(reply, &credentials)));
+            })),
+            None => self.end(reply),
         }
     }
 
@@ -158,11 +170,11 @@ impl Parts {
 
     /// Writes down how the run ended, and then answers.
     fn close(self) {
-        let Self { executor, runtime, admitted, execution, args, answer, present } = self;
+        let Self { executor, admitted, execution, args, answer, present } = self;
         executor.telemetry.executions.ended(&execution, admitted.caller.door);
         log::ended(&execution);
         let (audit, store) = (executor.audit, executor.store.clone());
-        audit.close(&store, &runtime, (Arc::clone(&execution), args), move |closed| {
+        audit.close(&store, &executor.home, (Arc::clone(&execution), args), move |closed| {
             // The caller may have left.
             let _ = answer.send(closed.map(|()| Ended::Run(Box::new(Run { execution, _admitted: admitted }))));
             drop(present);
@@ -235,6 +247,7 @@ fn call(executor: &Executor, admitted: &Admitted, execution: &Execution, gathere
         network: Arc::new(network_for(admitted)),
         workspace: gathered.workspace,
         workspaces: Some(Arc::clone(&executor.workspaces)),
+        credentials: gathered.credentials,
     }
 }
 

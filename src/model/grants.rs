@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Code, Error};
+use super::{Code, Error, SecretName};
 
 /// How far a skill may go in its owner's workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ impl fmt::Display for NetworkRule {
 #[serde(untagged, expecting = "a secret is a name, or {\"name\", \"for\"}")]
 pub enum SecretGrant {
     /// As the secret was stored.
-    Name(String),
+    Name(SecretName),
     /// Only for the requests that the rule matches.
     Narrowed(NarrowedSecret),
 }
@@ -128,10 +128,28 @@ pub enum SecretGrant {
 #[serde(deny_unknown_fields)]
 pub struct NarrowedSecret {
     /// Name of the secret.
-    name: String,
+    name: SecretName,
     /// The requests that may carry it.
     #[serde(rename = "for")]
     target: NetworkRule,
+}
+
+impl SecretGrant {
+    /// Name of the secret.
+    pub fn name(&self) -> &SecretName {
+        match self {
+            Self::Name(name) => name,
+            Self::Narrowed(narrowed) => &narrowed.name,
+        }
+    }
+
+    /// The only requests that may carry it; none means all to its origin.
+    pub fn only(&self) -> Option<&NetworkRule> {
+        match self {
+            Self::Name(_) => None,
+            Self::Narrowed(narrowed) => Some(&narrowed.target),
+        }
+    }
 }
 
 /// What a skill may touch.

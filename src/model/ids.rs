@@ -121,6 +121,21 @@ text_type!(Tag, "tag", |text| {
     }
 });
 
+/// Name of a stored secret: 1 to 64 of `A-Z a-z 0-9 _ -`, the first a letter or `_`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SecretName(Arc<str>);
+
+text_type!(SecretName, "secret name", |text| {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    let begins = |b: u8| b.is_ascii_alphabetic() || b == b'_';
+    if text.len() <= 64 && text.bytes().next().is_some_and(begins) && text.bytes().all(legal) {
+        Ok(())
+    } else {
+        Err("must be 1 to 64 of A-Z a-z 0-9 _ -, the first a letter or _".into())
+    }
+});
+
 /// Id of a key: `key_` and 32 hex digits. Not a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -143,6 +143,11 @@ impl Key {
         if self.is_admin() { (None, None) } else { (storage.file_bytes, storage.files) }
     }
 
+    /// The secrets that what this key registers and runs may use at most, by name; none means all.
+    pub fn max_secrets(&self) -> Option<Vec<String>> {
+        if self.is_admin() { None } else { Some(self.ceilings.secrets.clone()) }
+    }
+
     /// Refuses unless the key has `scope`.
     ///
     /// # Errors

@@ -141,6 +141,8 @@ pub struct Skill {
     pub frozen_network: Vec<NetworkRule>,
     /// How far the key that registered it might let it go in the workspace, as it was then.
     pub frozen_workspace: Access,
+    /// The secrets that the key that registered it might let it use, as it was then; none means all.
+    pub frozen_secrets: Option<Vec<String>>,
     /// Its callables.
     pub functions: Vec<Function>,
     /// What its component imports, as `namespace:package/interface@version`.

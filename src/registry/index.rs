@@ -74,6 +74,7 @@ mod tests {
             frozen_limits: Limits::DEFAULT,
             frozen_network: Vec::new(),
             frozen_workspace: crate::model::Access::None,
+            frozen_secrets: Some(Vec::new()),
             functions: Vec::new(),
             imports: Vec::new(),
             warnings: Vec::new(),

@@ -11,6 +11,7 @@ use crate::model::{
 
 use super::reserved::require_free;
 use super::schema;
+use super::secrets::require_few;
 
 /// Longest description, in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;
@@ -170,6 +171,7 @@ impl Manifest {
         self.require_short()?;
         self.require_one_word_on_network()?;
         self.require_one_word_on_workspace()?;
+        require_few(&self.grants.secrets)?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -244,6 +246,9 @@ impl Manifest {
         if workspace != Access::None {
             fixed["workspace"] = serde_json::json!(workspace);
         }
+        if !self.grants.secrets.is_empty() {
+            fixed["secrets"] = serde_json::json!(self.grants.secrets);
+        }
         Digest::of(fixed.to_string().as_bytes())
     }
 
@@ -262,7 +267,6 @@ impl Manifest {
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
         let grants = &self.grants;
         let asked = [
-            ("/grants/secrets", !grants.secrets.is_empty()),
             ("/grants/config", !grants.config.is_empty()),
             ("/grants/env", !grants.env.is_empty()),
             ("/grants/kv", grants.kv),

@@ -8,6 +8,7 @@ mod network;
 mod readying;
 mod reserved;
 mod schema;
+mod secrets;
 mod staging;
 mod under_way;
 mod upload;

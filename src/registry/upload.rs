@@ -14,7 +14,7 @@ use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, workspace};
+use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, secrets, workspace};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -185,6 +185,9 @@ impl Registry {
         warnings.extend(cut);
         warnings.extend(workspace::beyond(caller.key.max_workspace(), asked).map(str::to_owned));
         warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
+        let frozen_secrets = caller.key.max_secrets();
+        let secrets = manifest.grants.secrets.iter();
+        warnings.extend(secrets.filter_map(|grant| secrets::beyond(frozen_secrets.as_deref(), grant)));
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
             warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
@@ -206,6 +209,7 @@ impl Registry {
             frozen_limits: ceiling,
             frozen_network: ceilings,
             frozen_workspace: caller.key.max_workspace(),
+            frozen_secrets,
             functions,
             imports: inspection.imports,
             warnings,

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::egress::NetworkGrant;
+use crate::egress::{Credentials, NetworkGrant};
 use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
@@ -119,6 +119,8 @@ pub struct SandboxCall {
     pub workspace: WorkspaceGrant,
     /// Where these lie. Without it there are none.
     pub workspaces: Option<Arc<Workspaces>>,
+    /// What its requests carry.
+    pub credentials: Arc<Credentials>,
 }
 
 /// How an attempt ended, by itself or by a limit.

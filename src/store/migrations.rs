@@ -244,8 +244,30 @@ CREATE INDEX idempotency_age ON idempotency (created_at);";
 /// What registered before could ask for no workspace.
 const FROZEN_WORKSPACE: &str = r#"ALTER TABLE skills ADD COLUMN frozen_workspace TEXT NOT NULL DEFAULT '"none"'"#;
 
+/// Secrets, sealed. What registered before could ask for none.
+const SECRETS: &str = "
+ALTER TABLE skills ADD COLUMN frozen_secrets TEXT NOT NULL DEFAULT '[]';
+
+CREATE TABLE secrets (
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    origin TEXT NOT NULL,
+    header TEXT NOT NULL,
+    prefix TEXT NOT NULL,
+    shared INTEGER NOT NULL,
+    key_id BLOB NOT NULL,
+    nonce BLOB NOT NULL,
+    sealed BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (owner, name)
+) STRICT, WITHOUT ROWID;
+";
+
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(IDEMPOTENCY), M::up(FROZEN_WORKSPACE)])
+    let steps = [FIRST, OPEN_AND_ENDED, FROZEN_NETWORK, IDEMPOTENCY, FROZEN_WORKSPACE, SECRETS];
+    Migrations::new(steps.into_iter().map(M::up).collect())
 });
 
 /// Brings the database to the newest schema.
@@ -266,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_of_the_first_version_has_no_network_and_no_workspace() {
+    fn a_skill_of_the_first_version_has_no_network_no_workspace_and_no_secrets() {
         let mut connection = Connection::open_in_memory().unwrap();
         MIGRATIONS.to_version(&mut connection, 1).unwrap();
         let insert = "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
@@ -276,10 +298,9 @@ mod tests {
             '[]', 'ready', 'k', x'00', 0, 0)";
         connection.execute(insert, []).unwrap();
         apply(&mut connection).unwrap();
-        let network: String = connection.query_row("SELECT frozen_network FROM skills", [], |row| row.get(0)).unwrap();
-        assert_eq!(network, "[]");
-        let files: String = connection.query_row("SELECT frozen_workspace FROM skills", [], |row| row.get(0)).unwrap();
-        assert_eq!(files, r#""none""#);
+        let columns = "SELECT frozen_network || frozen_secrets || frozen_workspace FROM skills";
+        let frozen: String = connection.query_row(columns, [], |row| row.get(0)).unwrap();
+        assert_eq!(frozen, r#"[][]"none""#);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod fault;
 mod idempotency;
 mod keys;
 mod migrations;
+mod secrets;
 mod skills;
 mod writer;
 
@@ -25,6 +26,7 @@ use crate::telemetry::Telemetry;
 pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedExecution};
 pub use self::idempotency::{Claim, Claimed};
 pub use self::keys::StoredKey;
+pub use self::secrets::SecretRecord;
 pub use self::skills::{ComponentRecord, SkillRecord};
 pub use self::writer::answered;
 

@@ -81,7 +81,7 @@ impl Store {
             connection
                 .prepare_cached(
                     "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
-                     registered_by = ?5, frozen_network = ?6, frozen_workspace = ?7 WHERE id = ?1",
+                     registered_by = ?5, frozen_network = ?6, frozen_workspace = ?7, frozen_secrets = ?8 WHERE id = ?1",
                 )?
                 .execute(params![
                     skill.id.as_bytes(),
@@ -91,6 +91,7 @@ impl Store {
                     skill.registered_by.as_str(),
                     to_json(&skill.frozen_network),
                     to_json(&skill.frozen_workspace),
+                    to_json(&skill.frozen_secrets),
                 ])?;
             update_row(connection, &skill)
         })
@@ -194,7 +195,7 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
              source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
              registered_by, manifest_digest, created_at, updated_at, frozen_network,
-             frozen_workspace)
+             frozen_workspace, frozen_secrets)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
              ?20, ?21, ?22, ?23, ?24, ?25)",
         )?
@@ -224,6 +225,7 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             skill.updated_at,
             to_json(&skill.frozen_network),
             to_json(&skill.frozen_workspace),
+            to_json(&skill.frozen_secrets),
         ])
         .map(drop)
 }
@@ -269,6 +271,7 @@ fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
         frozen_limits: json_column(text("frozen_limits")?)?,
         frozen_network: json_column(text("frozen_network")?)?,
         frozen_workspace: json_column(text("frozen_workspace")?)?,
+        frozen_secrets: json_column(text("frozen_secrets")?)?,
         functions: json_column(text("functions")?)?,
         imports: json_column(text("imports")?)?,
         warnings: json_column(text("warnings")?)?,

@@ -39,6 +39,9 @@ mod files;
 /// The way out: guests that ask for something over the network.
 mod egress;
 
+/// Secrets: put into requests, and found nowhere else.
+mod secrets;
+
 /// The command line, as a process.
 mod cli;
 /// Skill folders, and what is told of their manifests.

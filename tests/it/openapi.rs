@@ -113,6 +113,11 @@ async fn real_replies_are_as_the_document_says() {
     assert_eq!(made.status, 201);
     check("Key", &made);
     check("KeyPage", &host.get("/api/keys").await);
+    let body = json!({ "value": "not-so-secret", "for": "https://a.example", "header": "x-key", "prefix": "k " });
+    assert_eq!(faults(&document, "SecretRequest", &body), [""; 0]);
+    assert_eq!(faults(&document, "SecretRotation", &json!({ "value": "not-so-secret" })), [""; 0]);
+    check("Secret", &host.send(Method::PUT, "/api/secrets/S", body).await);
+    check("SecretPage", &host.get("/api/secrets").await);
     for refused in [
         host.get("/nowhere").await,
         host.run("echo@9", json!({}), json!({})).await,

@@ -27,6 +27,9 @@ pub(super) struct Client {
     key: Option<Secret>,
 }
 
+/// A path in segments, and a query.
+pub(super) type Address<'a> = (&'a [&'a str], &'a [(&'a str, Option<&'a str>)]);
+
 /// What a server answered to a request that it carried out.
 #[derive(Debug)]
 pub(super) struct Reply {
@@ -106,13 +109,28 @@ impl Client {
 
     /// A request with a JSON body.
     pub(super) async fn send_json(&self, method: Method, path: &[&str], body: String) -> Result<Reply, Failure> {
-        let request = self.http.request(method, self.at(path));
+        self.send_json_to(method, (path, &[]), body).await
+    }
+
+    /// A request with a JSON body, to a path with those of the query's values that are there.
+    pub(super) async fn send_json_to(
+        &self,
+        method: Method,
+        (path, query): Address<'_>,
+        body: String,
+    ) -> Result<Reply, Failure> {
+        let request = self.http.request(method, with_query(self.at(path), query));
         self.send(request.header(CONTENT_TYPE, "application/json").body(body)).await
     }
 
     /// A request without a body.
     pub(super) async fn send_empty(&self, method: Method, path: &[&str]) -> Result<Reply, Failure> {
-        self.send(self.http.request(method, self.at(path))).await
+        self.send_empty_to(method, (path, &[])).await
+    }
+
+    /// A request without a body, to a path with those of the query's values that are there.
+    pub(super) async fn send_empty_to(&self, method: Method, (path, query): Address<'_>) -> Result<Reply, Failure> {
+        self.send(self.http.request(method, with_query(self.at(path), query))).await
     }
 
     /// `DELETE`, with those of the query's values that are there.

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{ConfigError, Environment, Layers, SYSTEM_CONFIG_FILE, Settings, read_secret};
 use crate::model::Secret;
+use crate::secrets::{KeySource, SealingKey};
 
+use super::embed::Chosen;
 use super::exit::Failure;
 use super::output::Output;
 
@@ -59,6 +61,25 @@ impl Context {
         })
     }
 
+    /// The keys that the operator chose, for a host in this process.
+    pub(super) fn chosen(&self, settings: &Settings) -> Result<Chosen, Failure> {
+        let given = self.environment.get("SKILLVISOR_SECRETS_KEY");
+        let secrets_key = match (&settings.secrets_key_file, given) {
+            (None, None) => None,
+            (Some(_), Some(_)) => {
+                let detail = "SKILLVISOR_SECRETS_KEY and secrets.key_file are both set; keep one of them";
+                return Err(Failure::usage(detail));
+            }
+            (Some(path), None) => Some(KeySource::File(path.clone())),
+            (None, Some(text)) => {
+                let key = SealingKey::parse(text);
+                let key = key.map_err(|why| Failure::usage(format!("the key in SKILLVISOR_SECRETS_KEY {why}")))?;
+                Some(KeySource::Given(key))
+            }
+        };
+        Ok(Chosen { admin_key: self.environment.admin_key()?, secrets_key })
+    }
+
     /// The URL that somebody gave.
     pub(super) fn given_url(&self) -> Option<&str> {
         self.global.url.as_deref().or_else(|| self.environment.get("SKILLVISOR_URL"))
@@ -82,6 +103,7 @@ impl Context {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exit::Exit;
     use super::*;
 
     fn context(global: Global, environment: Environment) -> Context {
@@ -109,6 +131,25 @@ mod tests {
         let with = context(Global::default(), Environment::from([("SKILLVISOR_KEY", "two words")]));
         let failure = with.given_key().unwrap_err();
         assert!(!failure.to_text().contains("two words"), "{}", failure.to_text());
+    }
+
+    #[test]
+    fn a_key_for_secrets_comes_from_one_place_and_is_not_shown_when_it_is_wrong() {
+        let digits = "0f".repeat(32);
+        let chosen = |pairs| {
+            let context = context(Global::default(), Environment::from(pairs));
+            context.chosen(&context.settings(&BTreeMap::new()).unwrap())
+        };
+        let [home, key] = [("HOME", "/d"), ("SKILLVISOR_SECRETS_KEY", digits.as_str())];
+        let file = ("SKILLVISOR_SECRETS_KEY_FILE", "/f");
+        assert!(matches!(chosen([home, key]).unwrap().secrets_key, Some(KeySource::Given(_))));
+        assert!(
+            matches!(chosen([home, file]).unwrap().secrets_key, Some(KeySource::File(path)) if path == Path::new("/f"))
+        );
+        let both = context(Global::default(), Environment::from([home, key, file]));
+        assert_eq!(both.chosen(&both.settings(&BTreeMap::new()).unwrap()).err().unwrap().exit, Exit::Usage);
+        let wrong = chosen([home, ("SKILLVISOR_SECRETS_KEY", "f00dcafe")]).err().unwrap();
+        assert!(!wrong.to_text().contains("f00dcafe"), "{}", wrong.to_text());
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, SERVER_FILE, is_locked};
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, THIS_PROGRAM};
 use crate::workspace::Quota;
+use crate::secrets::KeySource;
 
 use super::exit::{Exit, Failure};
 
@@ -50,6 +51,15 @@ impl Holder {
     }
 }
 
+/// Keys that the operator chose, where a host would make its own.
+#[derive(Clone, Default)]
+pub(super) struct Chosen {
+    /// The first admin key.
+    pub(super) admin_key: Option<Secret>,
+    /// Where the key for secrets comes from.
+    pub(super) secrets_key: Option<KeySource>,
+}
+
 /// A host that serves from this process.
 pub(super) struct Embedded {
     /// Where.
@@ -66,7 +76,7 @@ pub(super) struct Embedded {
 
 impl Embedded {
     /// Opens the data directory and listens.
-    pub(super) async fn start(settings: &Settings, admin_key: Option<Secret>, audit: Audit) -> Result<Self, Failure> {
+    pub(super) async fn start(settings: &Settings, chosen: Chosen, audit: Audit) -> Result<Self, Failure> {
         let data_dir = settings.data_dir.clone();
         let tls = match (&settings.tls_cert, &settings.tls_key) {
             (Some(cert), Some(key)) => Some(Arc::new(Tls::load(cert, key)?)),
@@ -74,7 +84,7 @@ impl Embedded {
         };
         check_authorities(settings)?;
         let had_key = data_dir.join(ADMIN_KEY_FILE).exists();
-        let options = HostOptions { audit, ..host_options(settings, admin_key)? };
+        let options = HostOptions { audit, ..host_options(settings, chosen)? };
         let host = Host::open(options).await.map_err(|error| opened(&data_dir, error))?;
         let options = HttpOptions {
             listen: settings.listen,
@@ -137,9 +147,10 @@ fn announce(data_dir: &Path, url: &str, tls: Option<&Tls>) -> Result<(), Failure
     holder.write(data_dir).map_err(|error| Failure::internal(format!("cannot write {SERVER_FILE}: {error}")))
 }
 
-fn host_options(settings: &Settings, admin_key: Option<Secret>) -> Result<HostOptions, Failure> {
+fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Failure> {
     let mut options = HostOptions::new(&settings.data_dir, THIS_PROGRAM);
-    options.admin_key = admin_key;
+    options.admin_key = chosen.admin_key;
+    options.secrets_key = chosen.secrets_key;
     options.admission = AdmissionSettings {
         concurrency_host: settings.concurrency_host,
         concurrency_per_owner: settings.concurrency_per_owner,
@@ -206,7 +217,7 @@ mod tests {
         let environment = Environment::default();
         let none = Path::new("/nonexistent");
         let layers = Layers { flags: &flags, config_file: None, environment: &environment, system_file: none };
-        let from_settings = host_options(&Settings::load(&layers).unwrap(), None).unwrap();
+        let from_settings = host_options(&Settings::load(&layers).unwrap(), Chosen::default()).unwrap();
         let library = HostOptions::new(dir.path(), THIS_PROGRAM);
         assert_eq!(format!("{from_settings:?}"), format!("{library:?}"));
     }

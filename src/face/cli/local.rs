@@ -45,11 +45,11 @@ impl Connection {
                 .hint("`skillvisor serve` makes it; --data-dir names another one, --url a server elsewhere"));
         }
         logging::start(settings.log_format, &settings.log_level, context.output.has_terminal());
-        let admin_key = context.environment.admin_key()?;
-        let keys = Keys { given: key, admin: admin_key.clone() };
+        let chosen = context.chosen(&settings)?;
+        let keys = Keys { given: key, admin: chosen.admin_key.clone() };
         let give_up = Instant::now() + STARTING;
         loop {
-            let locked = match Embedded::start(&settings, admin_key.clone(), Audit::Full).await {
+            let locked = match Embedded::start(&settings, chosen.clone(), Audit::Full).await {
                 Ok(host) => return Self::to_ourselves(host, &settings.data_dir, &keys),
                 Err(failure) if failure.exit == Exit::Locked => failure,
                 Err(failure) => return Err(failure),

@@ -30,6 +30,7 @@ mod place;
 mod push;
 mod report;
 mod sample;
+mod secrets;
 mod serve;
 mod show;
 mod signals;
@@ -69,6 +70,8 @@ enum Command {
     Serve(serve::ServeArgs),
     #[command(subcommand)]
     Keys(keys::KeysCommand),
+    #[command(subcommand)]
+    Secrets(secrets::SecretsCommand),
     Push(push::PushArgs),
     Exec(exec::ExecArgs),
     List(list::ListArgs),
@@ -150,6 +153,7 @@ async fn as_client(context: &Context, command: Command) -> Result<Exit, Failure>
 async fn call(output: Output, client: &Client, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Keys(command) => keys::run(output, client, command).await,
+        Command::Secrets(command) => secrets::run(output, client, command).await,
         Command::Push(args) => push::run(output, client, &args).await,
         Command::Exec(args) => exec::run(output, client, &args).await,
         Command::List(args) => list::run(output, client, &args).await,

@@ -73,7 +73,7 @@ impl AuditWord {
 
 pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Failure> {
     let settings = context.settings(&args.settings.values)?;
-    let admin_key = context.environment.admin_key()?;
+    let chosen = context.chosen(&settings)?;
     let output = context.output;
     logging::start(settings.log_format, &settings.log_level, output.has_terminal());
     if let Err(error) = crate::face::http::raise_descriptor_limit() {
@@ -85,7 +85,7 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     let mut signals = Signals::new()?;
     let mut hangups = Hangups::new(settings.tls_cert.is_some())?;
     let mut host = tokio::select! {
-        host = Embedded::start(&settings, admin_key, args.audit()) => host?,
+        host = Embedded::start(&settings, chosen, args.audit()) => host?,
         () = signals.next() => return Ok(Exit::Success),
     };
     tracing::info!(url = %host.url, data_dir = %settings.data_dir.display(), "Skillvisor serves");

@@ -21,6 +21,7 @@ mod problem_page;
 mod queries;
 mod read;
 mod refusals;
+mod secrets;
 mod server;
 mod shapes;
 mod skills;
@@ -123,6 +124,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::show, secrets::put, secrets::rotate, secrets::remove))
 }
 
 /// The whole API.

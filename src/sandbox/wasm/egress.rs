@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-use crate::egress::{Errand, Failure, Guard, Layer, Meter, NetworkGrant, Target};
+use crate::egress::{Credentials, Errand, Failure, Guard, Layer, Meter, NetworkGrant, Target, Withheld};
 use crate::model::{Denial, plain};
 use crate::sandbox::{RunContext, SandboxCall};
 
@@ -17,6 +17,8 @@ use crate::sandbox::{RunContext, SandboxCall};
 const MAX_DENIALS: usize = 20;
 /// Most bytes of an address in a denial.
 const MAX_ADDRESS: usize = 256;
+/// Most bytes of a command in a denial.
+const MAX_FIX: usize = 512;
 /// Most bytes of a body that the host takes in one write; it holds two writes of each body.
 const BODY_CHUNK: usize = 4 << 10;
 
@@ -24,6 +26,7 @@ const BODY_CHUNK: usize = 4 << 10;
 pub(super) struct Egress {
     guard: Arc<Guard>,
     grant: Arc<NetworkGrant>,
+    credentials: Arc<Credentials>,
     context: Arc<RunContext>,
     deadline: Instant,
     denials: Denials,
@@ -40,6 +43,7 @@ impl Egress {
         Self {
             guard,
             grant: Arc::clone(&call.network),
+            credentials: Arc::clone(&call.credentials),
             context: Arc::clone(&call.context),
             deadline: call.deadline,
             denials: Denials::default(),
@@ -76,7 +80,8 @@ impl WasiHttpHooks for Egress {
         let asked = Asked::of(&request);
         let admitted = Target::parse(&request.uri().to_string())
             .map_err(Failure::Unsafe)
-            .and_then(|target| self.guard.admit(&self.grant, request.method(), target));
+            .and_then(|target| self.guard.admit(&self.grant, request.method(), target))
+            .and_then(|admitted| admitted.with(&self.credentials, request.headers()));
         let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(failure) => {
@@ -84,6 +89,9 @@ impl WasiHttpHooks for Egress {
                 return Box::new(async move { Err(error(&failure)) });
             }
         };
+        for withheld in self.credentials.missing(request.method(), admitted.target()) {
+            asked.note_withheld(withheld, admitted.target(), &self.denials);
+        }
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let sent = self.guard.send(self.errand(options), admitted, request);
         let denials = Arc::clone(&self.denials);
@@ -153,10 +161,38 @@ impl Asked {
                 let fix = "the operator can allow its network: skillvisor serve --egress-allow-cidrs CIDR";
                 ("egress.allow_cidrs".to_owned(), fix.to_owned())
             }
+            Failure::OwnHeader(name) => (
+                "none".to_owned(),
+                format!("leave the header that the secret {name} goes into to the host: the guest sets it too"),
+            ),
             Failure::Unsafe(why) => ("none".to_owned(), format!("no grant allows it: the request {why}")),
             _ => return,
         };
-        let denial = Denial { import: "wasi:http/outgoing-handler".into(), asked: text.clone(), grant, fix };
+        self.push(grant, fix, denials);
+    }
+
+    /// Writes down that the request goes without a secret.
+    fn note_withheld(&self, withheld: &Withheld, target: &Target, denials: &Mutex<Vec<Denial>>) {
+        let Withheld { name, layer, .. } = withheld;
+        let (grant, fix) = match layer {
+            Some(Layer::Registrar) => (
+                format!("ceilings.secrets of the registering key: {name}"),
+                format!("skillvisor keys create NAME --secret {name}, and push the skill again with that key"),
+            ),
+            Some(_) => (
+                format!("ceilings.secrets of the calling key: {name}"),
+                format!("skillvisor keys create NAME --secret {name}, and call with that key"),
+            ),
+            None => (
+                format!("secrets: {name}"),
+                format!("skillvisor secrets set {name} --for {} --header Authorization", target.origin()),
+            ),
+        };
+        self.push(grant, plain(&fix, MAX_FIX), denials);
+    }
+
+    fn push(&self, grant: String, fix: String, denials: &Mutex<Vec<Denial>>) {
+        let denial = Denial { import: "wasi:http/outgoing-handler".into(), asked: self.text.clone(), grant, fix };
         let mut denials = denials.lock();
         if denials.len() < MAX_DENIALS && !denials.contains(&denial) {
             denials.push(denial);
@@ -168,7 +204,7 @@ impl Asked {
 fn error(failure: &Failure) -> Error {
     match failure {
         Failure::Unsafe(_) => Error::HttpRequestUriInvalid,
-        Failure::Denied(_) => Error::HttpRequestDenied,
+        Failure::Denied(_) | Failure::OwnHeader(_) => Error::HttpRequestDenied,
         Failure::Prohibited(_) => Error::DestinationIpProhibited,
         Failure::NoAddress => Error::DnsError { rcode: None, info_code: None },
         Failure::LookupTimeout => Error::DnsTimeout,
@@ -184,6 +220,7 @@ fn error(failure: &Failure) -> Error {
         Failure::Late => Error::HttpResponseTimeout,
         Failure::Incomplete => Error::HttpResponseIncomplete,
         Failure::Protocol => Error::HttpProtocolError,
+        Failure::Coded => Error::HttpResponseContentCoding(None),
     }
 }
 

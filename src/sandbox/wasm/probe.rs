@@ -61,6 +61,7 @@ impl SandboxCall {
             network: Arc::default(),
             workspace: WorkspaceGrant::default(),
             workspaces: None,
+            credentials: Arc::default(),
         }
     }
 }

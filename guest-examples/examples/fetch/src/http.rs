@@ -83,11 +83,27 @@ fn read(response: &IncomingResponse) -> Result<Answer, String> {
         .map(|(name, bytes)| (name, value(bytes)))
         .collect();
     let body = response.consume().map_err(|()| text("no body"))?;
+    let content = value(read_all(&body)?);
+    let trailers = trailers(body)?.into_iter();
     Ok(Answer {
         status: response.status(),
         headers,
-        body: value(read_all(&body)?),
+        body: content,
+        trailers: trailers
+            .map(|(name, bytes)| (name, value(bytes)))
+            .collect(),
     })
+}
+
+/// The fields behind a body, where there are some.
+fn trailers(body: IncomingBody) -> Result<Vec<(String, Vec<u8>)>, String> {
+    let coming = IncomingBody::finish(body);
+    coming.subscribe().block();
+    match coming.get() {
+        Some(Ok(Ok(Some(fields)))) => Ok(fields.entries()),
+        Some(Ok(Err(error))) => Err(text(error)),
+        _ => Ok(Vec::new()),
+    }
 }
 
 fn read_all(body: &IncomingBody) -> Result<Vec<u8>, String> {

@@ -1,4 +1,5 @@
-//! Sends one HTTP request: `{"url": "https://…"}` gives `{"status", "headers", "body"}`.
+//! Sends one HTTP request: `{"url": "https://…"}` gives `{"status", "headers", "body"}`, and
+//! `trailers` where there are some.
 
 wit_bindgen::generate!({ path: "../../../wit", world: "skill" });
 
@@ -25,6 +26,8 @@ struct Answer {
     status: u16,
     headers: BTreeMap<String, String>,
     body: String,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    trailers: BTreeMap<String, String>,
 }
 
 fn get() -> String {

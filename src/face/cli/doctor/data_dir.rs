@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::face::cli::table;
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, LOCK_FILE};
+use crate::secrets::KEY_FILE;
 
 use super::Check;
 
@@ -33,6 +34,7 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
     }
     let mut checks = vec![alone(data_dir)];
     checks.extend(private(data_dir, "admin key", &[ADMIN_KEY_FILE]));
+    checks.extend(private(data_dir, "secrets key", &[KEY_FILE]));
     checks.extend(private(data_dir, "records", &RECORDS));
     checks.push(free(data_dir).unwrap_or_else(|error| unknown("free disk", &error)));
     checks.push(sync(data_dir).unwrap_or_else(|error| unknown("disk latency", &error)));
@@ -155,7 +157,12 @@ mod tests {
 
     #[test]
     fn what_others_can_read_or_lock_is_a_failure() {
-        for (file, name) in [(ADMIN_KEY_FILE, "admin key"), ("skillvisor.db-wal", "records"), (LOCK_FILE, "records")] {
+        for (file, name) in [
+            (ADMIN_KEY_FILE, "admin key"),
+            (KEY_FILE, "secrets key"),
+            ("skillvisor.db-wal", "records"),
+            (LOCK_FILE, "records"),
+        ] {
             let dir = tempfile::tempdir().unwrap();
             assert_eq!(verdict(&checks(dir.path()), name), None);
             let file = dir.path().join(file);

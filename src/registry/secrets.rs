@@ -1,0 +1,58 @@
+//! Which secrets a manifest asks for.
+
+use crate::model::{Code, Error, SecretGrant};
+
+/// Most secrets that one skill asks for: each is looked up before each run.
+const MAX_SECRETS: usize = 16;
+
+/// Refuses more than a run looks up.
+pub(super) fn require_few(secrets: &[SecretGrant]) -> Result<(), Error> {
+    if secrets.len() <= MAX_SECRETS {
+        return Ok(());
+    }
+    Err(Error::at(Code::InvalidManifest, "/grants/secrets", format!("has more than {MAX_SECRETS} secrets")))
+}
+
+/// What to say of a secret that the registering key does not grant; none means that it may all.
+pub(super) fn beyond(ceiling: Option<&[String]>, grant: &SecretGrant) -> Option<String> {
+    let name = grant.name();
+    let is_covered = ceiling.is_none_or(|names| names.iter().any(|allowed| allowed == name.as_str()));
+    (!is_covered).then(|| format!("grants.secrets {name}: the ceilings of this key do not allow it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::manifest::Manifest;
+    use super::*;
+    use crate::model::{Digest, Limits};
+
+    fn check(secrets: &str) -> Result<Digest, Error> {
+        let text = format!(r#"{{"name":"a","version":"1.0.0","grants":{{"secrets":{secrets}}}}}"#);
+        let manifest = Manifest::parse(&text)?;
+        Ok(manifest.check(manifest.check_alone()?, Limits::DEFAULT)?.digest)
+    }
+
+    #[test]
+    fn what_it_asks_for_is_part_of_what_never_changes() {
+        let digests = [
+            check("[]").unwrap(),
+            check(r#"["A"]"#).unwrap(),
+            check(r#"["B"]"#).unwrap(),
+            check(r#"[{"name":"A","for":"GET https://a.example/v1/*"}]"#).unwrap(),
+        ];
+        for (at, digest) in digests.iter().enumerate() {
+            assert!(!digests[..at].contains(digest));
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_and_too_many_are_refused() {
+        for bad in [r#"["a b"]"#, r#"["1A"]"#, r#"[{"name":"A","for":"a.example"}]"#, r#"[{"name":"A"}]"#, "[1]"] {
+            assert_eq!(check(bad).unwrap_err().code, Code::Malformed, "{bad}");
+        }
+        let many: Vec<_> = (0..=MAX_SECRETS).map(|number| format!("S{number}")).collect();
+        let error = check(&serde_json::to_string(&many).unwrap()).unwrap_err();
+        assert_eq!((error.code, error.fields[0].pointer.as_str()), (Code::InvalidManifest, "/grants/secrets"));
+        check(&serde_json::to_string(&many[1..]).unwrap()).unwrap();
+    }
+}

@@ -1,0 +1,65 @@
+//! Which secrets a run gets: what the manifest asks for, under the ceilings of both keys.
+
+use crate::egress::{Credential, Credentials, Layer, Place, Withheld};
+use crate::model::{Error, Key, OwnerId, SecretGrant, SecretName, Skill};
+use crate::store::SecretRecord;
+
+use super::{Secrets, key, seal};
+
+impl Secrets {
+    /// The secrets of the caller's owner that a run of `skill` may use, opened; and those that it
+    /// asks for and has not. For a global skill, those that `system` shares come after the owner's.
+    ///
+    /// # Errors
+    ///
+    /// `internal` if one does not open: its row was changed by somebody else than this host.
+    pub async fn for_run(&self, caller: &Key, skill: &Skill) -> Result<Credentials, Error> {
+        let ceiling = caller.max_secrets();
+        let (mut usable, mut withheld) = (Vec::new(), Vec::new());
+        for grant in &skill.grants.secrets {
+            let found = self.find(&caller.owner, grant.name(), &skill.owner).await?;
+            let layer = [(&skill.frozen_secrets, Layer::Registrar), (&ceiling, Layer::Caller)]
+                .into_iter()
+                .find_map(|(ceiling, layer)| (!covers(ceiling.as_deref(), grant.name())).then_some(layer));
+            match (found, layer) {
+                (Some(record), None) => usable.push(self.opened(&record, grant)?),
+                (found, layer) => withheld.push(Withheld {
+                    name: grant.name().clone(),
+                    origin: found.map(|record| record.origin),
+                    only: grant.only().cloned(),
+                    layer,
+                }),
+            }
+        }
+        Ok(Credentials::new(usable, withheld))
+    }
+
+    async fn find(
+        &self,
+        owner: &OwnerId,
+        name: &SecretName,
+        skill_owner: &OwnerId,
+    ) -> Result<Option<SecretRecord>, Error> {
+        let own = self.store.secret(owner.clone(), name.clone()).await?;
+        if own.is_some() || !skill_owner.is_system() || owner.is_system() {
+            return Ok(own);
+        }
+        let global = self.store.secret(OwnerId::system(), name.clone()).await?;
+        Ok(global.filter(|record| record.shared))
+    }
+
+    fn opened(&self, record: &SecretRecord, grant: &SecretGrant) -> Result<Credential, Error> {
+        let key = self.key.read().clone().ok_or_else(|| key::lost("is not there"))?;
+        Ok(Credential {
+            name: record.name.clone(),
+            value: seal::open(&key, record)?,
+            place: Place::parse(&record.origin, &record.header, &record.prefix).map_err(Error::internal)?,
+            only: grant.only().cloned(),
+        })
+    }
+}
+
+/// Whether a ceiling, which names secrets or allows all, allows this one.
+fn covers(ceiling: Option<&[String]>, name: &SecretName) -> bool {
+    ceiling.is_none_or(|names| names.iter().any(|allowed| allowed == name.as_str()))
+}
