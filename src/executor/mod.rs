@@ -5,6 +5,7 @@ mod audit;
 mod close;
 mod log;
 mod outlive;
+mod powers;
 mod records;
 
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use tokio_util::task::TaskTracker;
 
 use crate::egress::NetworkGrant;
 use crate::model::{
-    Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Scope, Skill,
+    Caller, Clock, Code, Digest, Error, Execution, ExecutionId, ExecutionRequest, Limits, RunError, Said, Scope, Skill,
     Status, Streams, Usage, redacted_copy, strict_value,
 };
 use crate::registry::{RegisteredSkill, Registry};
-use crate::sandbox::{Ends, RunContext, SandboxCall, SandboxProvider, SandboxReply};
+use crate::sandbox::{Ends, Journal, RunContext, SandboxCall, SandboxProvider, SandboxReply};
 use crate::store::{ArgsRecord, Store};
 use crate::telemetry::{Load, Telemetry};
 
@@ -177,6 +178,7 @@ impl Executor {
             output: None,
             expired: None,
             streams: Streams::default(),
+            said: Said::default(),
             exit_code: None,
             error: None,
             denials: Vec::new(),
@@ -220,6 +222,7 @@ impl Executor {
             session: execution.session_id.clone(),
             attempt: 1,
             deadline_ms: self.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
+            journal: Journal::default(),
         };
         let call = SandboxCall {
             digest: execution.digest,
@@ -231,6 +234,7 @@ impl Executor {
             cancel,
             context: Arc::new(context),
             network: Arc::new(network_for(admitted)),
+            powers: powers::of(admitted),
         };
         self.sandbox.run(call).await
     }
@@ -252,6 +256,7 @@ impl Executor {
             }
         }
         execution.streams = reply.streams;
+        execution.said = reply.said;
         execution.exit_code = reply.exit_code;
         execution.denials = reply.denials;
         execution.usage = Usage { queue_ms: admitted.queue_ms, ..reply.usage };

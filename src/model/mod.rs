@@ -10,6 +10,7 @@ mod error;
 mod execution;
 mod grants;
 mod ids;
+mod journal;
 mod json;
 mod key;
 mod limits;
@@ -34,6 +35,7 @@ pub use self::execution::{
 };
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
 pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SkillId, SkillName, Tag};
+pub use self::journal::{LogLevel, LogLine, Progress, Said};
 pub use self::json::{MAX_JSON_DEPTH, StrictJson, object, strict_value};
 pub use self::key::{Key, Scope};
 pub use self::limits::{Fuel, Limits, LimitsPatch};

@@ -10,7 +10,7 @@ use crate::model::{
 };
 
 use super::reserved::require_free;
-use super::schema;
+use super::{schema, values};
 
 /// Longest description, in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;
@@ -169,6 +169,7 @@ impl Manifest {
         self.version.as_ref().map(|_| self.version()).transpose()?;
         self.require_short()?;
         self.require_one_word_on_network()?;
+        values::require_sane(&self.grants)?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -239,6 +240,7 @@ impl Manifest {
         if !network.is_empty() {
             fixed["network"] = serde_json::json!(network);
         }
+        values::into_digest(&self.grants, &mut fixed);
         Digest::of(fixed.to_string().as_bytes())
     }
 
@@ -259,8 +261,6 @@ impl Manifest {
         let asked = [
             ("/grants/workspace", grants.workspace != crate::model::Access::None),
             ("/grants/secrets", !grants.secrets.is_empty()),
-            ("/grants/config", !grants.config.is_empty()),
-            ("/grants/env", !grants.env.is_empty()),
             ("/grants/kv", grants.kv),
             ("/grants/skills", !grants.skills.is_empty()),
             ("/idempotent", self.idempotent),

@@ -11,6 +11,7 @@ mod schema;
 mod staging;
 mod under_way;
 mod upload;
+mod values;
 mod versions;
 
 #[cfg(test)]

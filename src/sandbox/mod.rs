@@ -3,6 +3,8 @@
 //! A [`SandboxProvider`] makes a component ready and runs it under limits. Registry and
 //! executor see only this door; which engine stands behind it is its own affair.
 
+mod journal;
+mod powers;
 pub(crate) mod shape;
 mod wasm;
 
@@ -19,8 +21,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::egress::NetworkGrant;
-use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
+use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Said, Streams, Usage};
 
+pub use self::journal::Journal;
+pub use self::powers::Powers;
 pub use self::wasm::{
     CompileSettings, Freshness, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main,
 };
@@ -73,7 +77,7 @@ pub struct Preparing {
 }
 
 /// What a guest may ask about the run it is in.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RunContext {
     /// The execution.
     pub execution: ExecutionId,
@@ -87,6 +91,8 @@ pub struct RunContext {
     pub attempt: u32,
     /// When the run is ended, in milliseconds since the Unix epoch.
     pub deadline_ms: i64,
+    /// What it says meanwhile.
+    pub journal: Journal,
 }
 
 /// What a deadline ends.
@@ -119,6 +125,8 @@ pub struct SandboxCall {
     pub context: Arc<RunContext>,
     /// Where it may connect to.
     pub network: Arc<NetworkGrant>,
+    /// What else it may use; nothing for most.
+    pub powers: Option<Arc<dyn Powers>>,
 }
 
 /// How an attempt ended, by itself or by a limit.
@@ -128,6 +136,8 @@ pub struct SandboxReply {
     pub outcome: Result<Box<RawValue>, RunError>,
     /// What it printed.
     pub streams: Streams,
+    /// What it logged and reported.
+    pub said: Said,
     /// Exit code, where it called exit.
     pub exit_code: Option<i32>,
     /// What it used.
@@ -142,6 +152,7 @@ impl SandboxReply {
         Self {
             outcome: Err(error),
             streams: Streams::default(),
+            said: Said::default(),
             exit_code: None,
             usage: Usage::default(),
             denials: Vec::new(),

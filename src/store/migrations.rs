@@ -230,8 +230,13 @@ FROM open_executions;"
 /// What registered before could ask for no network.
 const FROZEN_NETWORK: &str = "ALTER TABLE skills ADD COLUMN frozen_network TEXT NOT NULL DEFAULT '[]'";
 
-static MIGRATIONS: LazyLock<Migrations<'static>> =
-    LazyLock::new(|| Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK)]));
+/// What the guest logged, as JSON; NULL where it logged nothing.
+const LOG: &str = "ALTER TABLE execution_results ADD COLUMN log TEXT;
+    ALTER TABLE execution_results ADD COLUMN log_truncated INTEGER NOT NULL DEFAULT 0";
+
+static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
+    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(LOG)])
+});
 
 /// Brings the database to the newest schema.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {

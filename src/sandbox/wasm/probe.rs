@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{Digest, Error, ExecutionId, Limits, OwnerId};
-use crate::sandbox::{Ends, RunContext, SandboxCall};
+use crate::sandbox::{Ends, Journal, RunContext, SandboxCall};
 
 use super::WasmSandbox;
 
@@ -47,6 +47,7 @@ impl SandboxCall {
             session: None,
             attempt: 1,
             deadline_ms: 0,
+            journal: Journal::default(),
         };
         Self {
             digest,
@@ -58,6 +59,7 @@ impl SandboxCall {
             cancel: CancellationToken::new(),
             context: Arc::new(context),
             network: Arc::default(),
+            powers: None,
         }
     }
 }

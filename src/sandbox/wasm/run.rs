@@ -182,6 +182,7 @@ impl Attempt {
         SandboxReply {
             outcome,
             streams: crate::model::Streams { stdout, stderr, stdout_truncated, stderr_truncated },
+            said: state.context.journal.take(),
             exit_code,
             usage: Usage {
                 fuel: fuel_units(&self.call.limits).saturating_sub(fuel_left),

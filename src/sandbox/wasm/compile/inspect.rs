@@ -52,6 +52,14 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
     ("skillvisor:skill", "^0.1", &["types", "context", "progress"]),
 ];
 
+/// What every guest may import beside them, by its whole name: drafts have no versions that fit.
+const OFFERED_DRAFTS: &[&str] = &[
+    "wasi:config/store@0.2.0-draft",
+    "wasi:config/store@0.2.0-rc.1",
+    "wasi:logging/logging",
+    "wasi:logging/logging@0.1.0-draft",
+];
+
 /// What was seen while walking through the bytes.
 #[derive(Default)]
 struct Seen {
@@ -130,6 +138,9 @@ fn core_module() -> String {
 
 /// Whether the host has an interface of this name, in a version that fits.
 fn is_offered(import: &str) -> bool {
+    if OFFERED_DRAFTS.contains(&import) {
+        return true;
+    }
     let (path, version) = import.split_once('@').unwrap_or((import, ""));
     let Some((package, interface)) = path.split_once('/') else { return false };
     OFFERED.iter().any(|(name, range, interfaces)| {
