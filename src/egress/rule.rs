@@ -14,6 +14,8 @@ pub struct NetworkGrant {
     pub manifest: Vec<NetworkRule>,
     /// The ceiling of the key that registered the skill, as it was then.
     pub registrar: Vec<NetworkRule>,
+    /// The ceilings of the skills that called this one, each as that of its registering key was.
+    pub above: Vec<Vec<NetworkRule>>,
     /// The ceiling of the key that calls.
     pub caller: Vec<NetworkRule>,
     /// Whether who calls wants none of it.
@@ -33,6 +35,10 @@ impl NetworkGrant {
             if !rules.iter().any(|rule| allows(rule.as_str(), method, target)) {
                 return Err(Failure::Denied(layer));
             }
+        }
+        let allowed = |rules: &Vec<NetworkRule>| rules.iter().any(|rule| allows(rule.as_str(), method, target));
+        if !self.above.iter().all(allowed) {
+            return Err(Failure::Denied(Layer::Parent));
         }
         if self.offline { Err(Failure::Denied(Layer::Request)) } else { Ok(()) }
     }
@@ -184,6 +190,7 @@ mod tests {
             let grant = NetworkGrant {
                 manifest: rules(manifest),
                 registrar: rules(registrar),
+                above: Vec::new(),
                 caller: rules(caller),
                 offline: false,
             };

@@ -2,7 +2,9 @@
 
 mod admission;
 mod audit;
+mod children;
 mod close;
+mod keyvalue;
 mod log;
 mod outlive;
 mod powers;
@@ -11,6 +13,7 @@ mod records;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,6 +28,7 @@ use crate::store::{ArgsRecord, Store};
 use crate::telemetry::{Load, Telemetry};
 
 use self::admission::Admission;
+use self::children::Line;
 use self::outlive::Outlive;
 
 pub use self::admission::AdmissionSettings;
@@ -62,6 +66,10 @@ pub struct Executor {
     telemetry: Arc<Telemetry>,
     audit: Audit,
     admission: Arc<Admission>,
+    /// Turns at what skills keep.
+    kept: Arc<keyvalue::Gates>,
+    /// Where the records of called skills are written, whatever becomes of their callers.
+    home: Handle,
     /// All runs whose records are open.
     runs: TaskTracker,
     /// Ends them.
@@ -78,16 +86,21 @@ struct Admitted {
     limits: Limits,
     started: Instant,
     queue_ms: f64,
-    _place: admission::Place,
+    /// Who waits for it.
+    line: Line,
+    /// Where it runs; a child runs where its caller waits.
+    #[expect(dead_code, reason = "held for its drop")]
+    place: Option<admission::Place>,
 }
 
 impl Executor {
-    /// An executor that admits as the settings say.
+    /// An executor that admits as the settings say. Must be called on a tokio runtime.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
         let ExecutorParts { store, registry, sandbox, clock, telemetry, audit } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
-        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, runs, stopping })
+        let (kept, home) = (Arc::default(), Handle::current());
+        Arc::new(Self { store, registry, sandbox, clock, telemetry, audit, admission, kept, home, runs, stopping })
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
@@ -143,7 +156,7 @@ impl Executor {
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
         let queue_ms = f64::from(queue_us) / 1000.0;
         check_args(&request, (&skill, function), &limits)?;
-        Ok(Admitted { caller, request, skill, function, limits, started, queue_ms, _place: place })
+        Ok(Admitted { caller, request, skill, function, limits, started, queue_ms, line: Line::default(), place: Some(place) })
     }
 
     async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {
@@ -184,7 +197,7 @@ impl Executor {
             denials: Vec::new(),
             attempts: 1,
             usage: Usage { queue_ms: admitted.queue_ms, ..Usage::default() },
-            parent_id: None,
+            parent_id: admitted.line.parent,
             session_id: admitted.request.session_id.clone(),
             door: admitted.caller.door,
             key_id: key.id.clone(),
@@ -203,7 +216,7 @@ impl Executor {
     }
 
     async fn attempt(
-        &self,
+        self: &Arc<Self>,
         admitted: &Admitted,
         execution: &Execution,
         cancel: CancellationToken,
@@ -224,6 +237,7 @@ impl Executor {
             deadline_ms: self.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
             journal: Journal::default(),
         };
+        let powers = powers::of(self, admitted, execution, &cancel);
         let call = SandboxCall {
             digest: execution.digest,
             function: Arc::clone(&execution.function),
@@ -234,7 +248,8 @@ impl Executor {
             cancel,
             context: Arc::new(context),
             network: Arc::new(network_for(admitted)),
-            powers: powers::of(admitted),
+            powers,
+            depth: admitted.line.depth(),
         };
         self.sandbox.run(call).await
     }
@@ -282,7 +297,8 @@ fn network_for(admitted: &Admitted) -> NetworkGrant {
         return NetworkGrant::default();
     }
     let caller = admitted.caller.key.max_network();
-    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), caller, offline }
+    let above = admitted.line.network.clone();
+    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), above, caller, offline }
 }
 
 fn check_args(

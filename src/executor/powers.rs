@@ -4,23 +4,50 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::registry::RegisteredSkill;
-use crate::sandbox::Powers;
+use tokio_util::sync::CancellationToken;
 
-use super::Admitted;
+use crate::model::{Caller, Execution, ExecutionId};
+use crate::registry::RegisteredSkill;
+use crate::sandbox::{Children, KeyValue, Powers};
+
+use super::children::{Family, Line};
+use super::keyvalue::Kept;
+use super::{Admitted, Executor};
 
 /// What a run may use of its skill's grants.
 struct Held {
+    executor: Arc<Executor>,
+    caller: Caller,
     skill: Arc<RegisteredSkill>,
+    execution: ExecutionId,
+    session: Option<String>,
+    offline: bool,
+    line: Line,
+    cancel: CancellationToken,
 }
 
-/// What `admitted` may use, or nothing where its skill asks for nothing.
-pub(super) fn of(admitted: &Admitted) -> Option<Arc<dyn Powers>> {
-    let grants = &admitted.skill.skill.grants;
-    if grants.config.is_empty() && grants.env.is_empty() {
+/// What `admitted` may use, or nothing where its skill asks for nothing. `cancel` ends it.
+pub(super) fn of(
+    executor: &Arc<Executor>,
+    admitted: &Admitted,
+    execution: &Execution,
+    cancel: &CancellationToken,
+) -> Option<Arc<dyn Powers>> {
+    let skill = &admitted.skill.skill;
+    let grants = &skill.grants;
+    if grants.config.is_empty() && grants.env.is_empty() && !grants.kv && skill.pinned.is_empty() {
         return None;
     }
-    Some(Arc::new(Held { skill: Arc::clone(&admitted.skill) }))
+    Some(Arc::new(Held {
+        executor: Arc::clone(executor),
+        caller: admitted.caller.clone(),
+        skill: Arc::clone(&admitted.skill),
+        execution: execution.id,
+        session: execution.session_id.clone(),
+        offline: admitted.request.offline,
+        line: admitted.line.clone(),
+        cancel: cancel.clone(),
+    }))
 }
 
 impl fmt::Debug for Held {
@@ -36,5 +63,34 @@ impl Powers for Held {
 
     fn env(&self) -> &BTreeMap<String, String> {
         &self.skill.skill.grants.env
+    }
+
+    fn keyvalue(&self) -> Option<Arc<dyn KeyValue>> {
+        let skill = &self.skill.skill;
+        skill.grants.kv.then(|| -> Arc<dyn KeyValue> {
+            Arc::new(Kept {
+                store: self.executor.store.clone(),
+                gates: Arc::clone(&self.executor.kept),
+                owner: self.caller.owner().clone(),
+                skill_owner: skill.owner.clone(),
+                skill: skill.name.clone(),
+                bytes: self.caller.key.max_kv_bytes(),
+            })
+        })
+    }
+
+    fn children(&self) -> Option<Arc<dyn Children>> {
+        (!self.skill.skill.pinned.is_empty()).then(|| -> Arc<dyn Children> {
+            Arc::new(Family {
+                executor: Arc::clone(&self.executor),
+                caller: self.caller.clone(),
+                skill: Arc::clone(&self.skill),
+                execution: self.execution,
+                session: self.session.clone(),
+                offline: self.offline,
+                line: self.line.clone(),
+                cancel: self.cancel.clone(),
+            })
+        })
     }
 }

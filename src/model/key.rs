@@ -4,6 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ceilings, Code, Error, KeyId, Limits, NetworkRule, OwnerId, SkillName};
 
+/// What an owner's skills may keep where the key says nothing, and at most, in bytes.
+const DEFAULT_KV_BYTES: u64 = 64 << 20;
+const MAX_KV_BYTES: u64 = 1 << 30;
+
 /// What a key may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scope {
@@ -127,6 +131,17 @@ impl Key {
     /// Where what this key registers and runs may connect to at most.
     pub fn max_network(&self) -> Vec<NetworkRule> {
         if self.is_admin() { vec![NetworkRule::public()] } else { self.ceilings.network.clone() }
+    }
+
+    /// Which skills what this key registers and runs may call at most; `None` for all.
+    pub fn max_skills(&self) -> Option<Vec<String>> {
+        (!self.is_admin()).then(|| self.ceilings.skills.clone())
+    }
+
+    /// Bytes that its owner's skills may keep while they run for this key.
+    pub fn max_kv_bytes(&self) -> u64 {
+        let given = if self.is_admin() { Some(MAX_KV_BYTES) } else { self.ceilings.storage.kv_bytes };
+        given.unwrap_or(DEFAULT_KV_BYTES).min(MAX_KV_BYTES)
     }
 
     /// Refuses unless the key has `scope`.

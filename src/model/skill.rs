@@ -7,7 +7,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, SkillId, SkillName, Tag};
+use super::{Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, SkillId, SkillName, Tag};
 
 /// How a skill is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +139,10 @@ pub struct Skill {
     pub frozen_limits: Limits,
     /// Where the key that registered it might let it connect to, as it was then.
     pub frozen_network: Vec<NetworkRule>,
+    /// Which skills the key that registered it might let it call, as it was then; `None` for all.
+    pub frozen_skills: Option<Vec<String>>,
+    /// What the skills that it asks to call were when it was registered.
+    pub pinned: Vec<Pin>,
     /// Its callables.
     pub functions: Vec<Function>,
     /// What its component imports, as `namespace:package/interface@version`.

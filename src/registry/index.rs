@@ -73,6 +73,8 @@ mod tests {
             limits: Limits::DEFAULT,
             frozen_limits: Limits::DEFAULT,
             frozen_network: Vec::new(),
+            frozen_skills: Some(Vec::new()),
+            pinned: Vec::new(),
             functions: Vec::new(),
             imports: Vec::new(),
             warnings: Vec::new(),

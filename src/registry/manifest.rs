@@ -261,8 +261,6 @@ impl Manifest {
         let asked = [
             ("/grants/workspace", grants.workspace != crate::model::Access::None),
             ("/grants/secrets", !grants.secrets.is_empty()),
-            ("/grants/kv", grants.kv),
-            ("/grants/skills", !grants.skills.is_empty()),
             ("/idempotent", self.idempotent),
             ("/reuse", self.reuse),
             ("/public", self.public),
@@ -306,11 +304,11 @@ mod tests {
     #[test]
     fn each_field_without_effect_is_refused_with_its_place() {
         let error = check(
-            r#"{"name":"a","version":"1.0.0","reuse":true,"grants":{"network":["https://a.example"],"kv":true}}"#,
+            r#"{"name":"a","version":"1.0.0","reuse":true,"grants":{"network":["https://a.example"],"workspace":"read"}}"#,
         )
         .unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/kv", "/reuse"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/workspace", "/reuse"]));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod index;
 mod listing;
 mod manifest;
 mod network;
+mod pins;
 mod readying;
 mod reserved;
 mod schema;

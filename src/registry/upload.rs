@@ -14,7 +14,7 @@ use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read};
+use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, pins};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -178,9 +178,12 @@ impl Registry {
         require_visible(caller, &name)?;
         let (functions, schema) = functions::described(inspection.functions, schema, &description)?;
         let (now, network, ceilings) = (self.clock.now_ms(), manifest.network(), caller.key.max_network());
+        let pinned = self.pins(caller, &owner, &manifest.grants.skills)?;
+        let frozen_skills = caller.key.max_skills();
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
         warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
+        warnings.extend(pinned.iter().filter_map(|pin| pins::beyond(frozen_skills.as_deref(), pin)));
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
             warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
@@ -201,6 +204,8 @@ impl Registry {
             limits,
             frozen_limits: ceiling,
             frozen_network: ceilings,
+            frozen_skills,
+            pinned,
             functions,
             imports: inspection.imports,
             warnings,

@@ -1,4 +1,5 @@
-//! The plain values of a manifest: `grants.config` and `grants.env`.
+//! The plain values of a manifest: `grants.config` and `grants.env`; and what of the grants never
+//! changes in a version.
 
 use std::collections::BTreeMap;
 
@@ -41,13 +42,19 @@ fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Puts them among what may never change in a version. Without them, a manifest keeps the digest
+/// Puts what is granted among what may never change in a version. Without it, a manifest keeps the digest
 /// that it always had.
 pub(super) fn into_digest(grants: &Grants, fixed: &mut Value) {
     for (name, values) in [("config", &grants.config), ("env", &grants.env)] {
         if !values.is_empty() {
             fixed[name] = json!(values);
         }
+    }
+    if !grants.skills.is_empty() {
+        fixed["skills"] = json!(grants.skills);
+    }
+    if grants.kv {
+        fixed["kv"] = json!(true);
     }
 }
 

@@ -3,7 +3,9 @@
 //! A [`SandboxProvider`] makes a component ready and runs it under limits. Registry and
 //! executor see only this door; which engine stands behind it is its own affair.
 
+mod children;
 mod journal;
+mod keyvalue;
 mod powers;
 pub(crate) mod shape;
 mod wasm;
@@ -23,7 +25,9 @@ use tokio_util::sync::CancellationToken;
 use crate::egress::NetworkGrant;
 use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Said, Streams, Usage};
 
+pub use self::children::{ChildCall, ChildReply, Children};
 pub use self::journal::Journal;
+pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
 pub use self::powers::Powers;
 pub use self::wasm::{
     CompileSettings, Freshness, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main,
@@ -127,6 +131,8 @@ pub struct SandboxCall {
     pub network: Arc<NetworkGrant>,
     /// What else it may use; nothing for most.
     pub powers: Option<Arc<dyn Powers>>,
+    /// How many runs wait for it; 0 for one that a request started.
+    pub depth: usize,
 }
 
 /// How an attempt ended, by itself or by a limit.

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::{Children, KeyValue};
 
 /// What the executor lends to a run whose skill was granted something. A run without one has
 /// none of it.
@@ -11,4 +14,10 @@ pub trait Powers: Debug + Send + Sync {
 
     /// Environment variables (`grants.env`).
     fn env(&self) -> &BTreeMap<String, String>;
+
+    /// What the skill keeps (`grants.kv`).
+    fn keyvalue(&self) -> Option<Arc<dyn KeyValue>>;
+
+    /// Which skills it may call (`grants.skills`).
+    fn children(&self) -> Option<Arc<dyn Children>>;
 }

@@ -234,8 +234,36 @@ const FROZEN_NETWORK: &str = "ALTER TABLE skills ADD COLUMN frozen_network TEXT 
 const LOG: &str = "ALTER TABLE execution_results ADD COLUMN log TEXT;
     ALTER TABLE execution_results ADD COLUMN log_truncated INTEGER NOT NULL DEFAULT 0";
 
+/// What skills keep, and how much of that each owner has.
+const KEY_VALUE: &str = "
+CREATE TABLE kv_entries (
+    owner TEXT NOT NULL,
+    skill_owner TEXT NOT NULL,
+    skill TEXT NOT NULL,
+    bucket TEXT NOT NULL,
+    key TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (owner, skill_owner, skill, bucket, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX kv_entries_in_order ON kv_entries (owner, skill_owner, skill, bucket, seq);
+
+CREATE TABLE kv_usage (
+    owner TEXT NOT NULL PRIMARY KEY,
+    keys INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    writes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// What registered before could call no skill.
+const FROZEN_SKILLS: &str = "ALTER TABLE skills ADD COLUMN frozen_skills TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE skills ADD COLUMN pinned TEXT NOT NULL DEFAULT '[]'";
+
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(LOG)])
+    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(LOG), M::up(KEY_VALUE), M::up(FROZEN_SKILLS)])
 });
 
 /// Brings the database to the newest schema.

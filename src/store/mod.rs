@@ -7,6 +7,7 @@
 mod executions;
 mod fault;
 mod keys;
+mod keyvalue;
 mod migrations;
 mod skills;
 mod writer;
@@ -23,6 +24,7 @@ use crate::telemetry::Telemetry;
 
 pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedExecution};
 pub use self::keys::StoredKey;
+pub use self::keyvalue::{KvBucket, KvQuota};
 pub use self::skills::{ComponentRecord, SkillRecord};
 
 use self::fault::fault;

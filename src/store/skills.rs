@@ -81,7 +81,7 @@ impl Store {
             connection
                 .prepare_cached(
                     "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
-                     registered_by = ?5, frozen_network = ?6 WHERE id = ?1",
+                     registered_by = ?5, frozen_network = ?6, frozen_skills = ?7, pinned = ?8 WHERE id = ?1",
                 )?
                 .execute(params![
                     skill.id.as_bytes(),
@@ -90,6 +90,8 @@ impl Store {
                     to_json(&skill.frozen_limits),
                     skill.registered_by.as_str(),
                     to_json(&skill.frozen_network),
+                    to_json(&skill.frozen_skills),
+                    to_json(&skill.pinned),
                 ])?;
             update_row(connection, &skill)
         })
@@ -192,9 +194,10 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
         .prepare_cached(
             "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
              source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
-             registered_by, manifest_digest, created_at, updated_at, frozen_network)
+             registered_by, manifest_digest, created_at, updated_at, frozen_network,
+             frozen_skills, pinned)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-             ?20, ?21, ?22, ?23, ?24)",
+             ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
         )?
         .execute(params![
             skill.id.as_bytes(),
@@ -221,6 +224,8 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             skill.created_at,
             skill.updated_at,
             to_json(&skill.frozen_network),
+            to_json(&skill.frozen_skills),
+            to_json(&skill.pinned),
         ])
         .map(drop)
 }
@@ -265,6 +270,8 @@ fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
         limits: json_column(text("limits")?)?,
         frozen_limits: json_column(text("frozen_limits")?)?,
         frozen_network: json_column(text("frozen_network")?)?,
+        frozen_skills: json_column(text("frozen_skills")?)?,
+        pinned: json_column(text("pinned")?)?,
         functions: json_column(text("functions")?)?,
         imports: json_column(text("imports")?)?,
         warnings: json_column(text("warnings")?)?,

@@ -11,7 +11,7 @@ use wasmtime_wasi_http::p2::types::HostOutgoingRequest;
 use crate::model::Digest;
 
 use super::state::State;
-use super::{egress, logging, settings};
+use super::{children, egress, keyvalue, logging, settings};
 
 wasmtime::component::bindgen!({ path: "wit", world: "skill" });
 
@@ -41,6 +41,8 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     progress::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     logging::link(&mut linker)?;
     settings::link(&mut linker)?;
+    keyvalue::link(&mut linker)?;
+    children::link(&mut linker)?;
     Ok(linker)
 }
 

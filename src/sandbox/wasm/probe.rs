@@ -60,6 +60,7 @@ impl SandboxCall {
             context: Arc::new(context),
             network: Arc::default(),
             powers: None,
+            depth: 0,
         }
     }
 }

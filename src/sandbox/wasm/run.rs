@@ -62,7 +62,7 @@ impl Guests {
     pub(super) async fn run(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<SandboxReply, Error> {
         let taken = tokio::select! {
             biased;
-            taken = self.room.take(loaded.memories, call.deadline) => taken?,
+            taken = self.room.take(loaded.memories, call.depth, call.deadline) => taken?,
             () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(cancelled())),
         };
         let ticking = self.ticker.hold();
@@ -91,7 +91,7 @@ impl Guests {
         let Some(runtime) = self.threads.even() else {
             return Err(Error::new(Code::Unavailable, "the host is shutting down"));
         };
-        let taken = self.room.take(loaded.memories, asked.deadline).await?;
+        let taken = self.room.take(loaded.memories, asked.depth, asked.deadline).await?;
         let (engine, budget, egress) = (self.engine.clone(), Budget::of_this_machine(), Arc::clone(&self.egress));
         let task = runtime.spawn(async move {
             let _taken = taken;

@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) egress: Egress,
     pub(super) powers: Option<Arc<dyn Powers>>,
     wasi: Option<WasiCtx>,
-    table: ResourceTable,
+    pub(super) table: ResourceTable,
     http: WasiHttpCtx,
 }
 
