@@ -151,7 +151,17 @@ impl Family {
         };
         check_args(&request, (&skill, function_at), &limits)?;
         let caller = self.caller.clone();
-        Ok(Admitted { caller, request, skill, function: function_at, limits, started, queue_ms: 0.0, line, place: None })
+        Ok(Admitted {
+            caller,
+            request,
+            skill,
+            function: function_at,
+            limits,
+            started,
+            queue_ms: 0.0,
+            line,
+            place: None,
+        })
     }
 
     /// The granted skill of this name, if every layer allows it.
@@ -164,7 +174,8 @@ impl Family {
         };
         let (name, key) = (&pin.name, &self.caller.key);
         let with = |whose: &str, then: &str| {
-            let fix = format!("make a key with {{\"ceilings\": {{\"skills\": [\"{name}\"]}}}} (POST /api/keys), and {then}");
+            let fix =
+                format!("make a key with {{\"ceilings\": {{\"skills\": [\"{name}\"]}}}} (POST /api/keys), and {then}");
             Some((format!("ceilings.skills of the {whose} key: {name}"), fix))
         };
         let above = self.line.ceilings.iter().all(|ceilings| pin.is_within(ceilings.as_deref()));

@@ -90,7 +90,11 @@ fn require_small(value: &[u8]) -> Result<(), Error> {
 }
 
 impl KeyValue for Kept {
-    fn get(self: Arc<Self>, bucket: String, keys: Vec<String>) -> BoxFuture<'static, Result<Vec<Option<Vec<u8>>>, Error>> {
+    fn get(
+        self: Arc<Self>,
+        bucket: String,
+        keys: Vec<String>,
+    ) -> BoxFuture<'static, Result<Vec<Option<Vec<u8>>>, Error>> {
         Box::pin(async move {
             let (_turn, of) = self.turn(bucket, keys.iter()).await?;
             self.store.kv_get(of, keys, MAX_ANSWER).await

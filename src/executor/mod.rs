@@ -156,7 +156,17 @@ impl Executor {
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
         let queue_ms = f64::from(queue_us) / 1000.0;
         check_args(&request, (&skill, function), &limits)?;
-        Ok(Admitted { caller, request, skill, function, limits, started, queue_ms, line: Line::default(), place: Some(place) })
+        Ok(Admitted {
+            caller,
+            request,
+            skill,
+            function,
+            limits,
+            started,
+            queue_ms,
+            line: Line::default(),
+            place: Some(place),
+        })
     }
 
     async fn run_and_record(self: Arc<Self>, admitted: Admitted, left: CancellationToken) -> Result<Execution, Error> {

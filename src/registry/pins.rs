@@ -36,7 +36,8 @@ impl Registry {
             let system = OwnerId::system();
             let found = [owner, &system].iter().find_map(|owner| self.pick(owner, &name, &version));
             let found = found.filter(|found| caller.key.may_see(&found.skill.name));
-            let found = found.ok_or_else(|| wrong("there is no such skill; register it before the one that calls it"))?;
+            let found =
+                found.ok_or_else(|| wrong("there is no such skill; register it before the one that calls it"))?;
             let version = found.skill.version.clone();
             pins.push(Pin { grant: grant.clone(), id: found.skill.id, name, version });
         }

@@ -16,9 +16,8 @@ const MAX_VALUES: usize = 256;
 pub(super) fn require_sane(grants: &Grants) -> Result<(), Error> {
     require_small("/grants/config", &grants.config)?;
     require_small("/grants/env", &grants.env)?;
-    let wrong = |(name, value): &(&String, &String)| {
-        name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
-    };
+    let wrong =
+        |(name, value): &(&String, &String)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0');
     match grants.env.iter().find(wrong) {
         Some((name, _)) => {
             let detail = "a variable's name has at least one character and no `=`; neither it nor its value has a NUL";

@@ -35,7 +35,11 @@ pub struct KeyPage {
 /// gives them.
 pub trait KeyValue: Send + Sync {
     /// The values of some keys.
-    fn get(self: Arc<Self>, bucket: String, keys: Vec<String>) -> BoxFuture<'static, Result<Vec<Option<Vec<u8>>>, Error>>;
+    fn get(
+        self: Arc<Self>,
+        bucket: String,
+        keys: Vec<String>,
+    ) -> BoxFuture<'static, Result<Vec<Option<Vec<u8>>>, Error>>;
 
     /// Sets some keys.
     fn set(self: Arc<Self>, bucket: String, pairs: Vec<(String, Vec<u8>)>) -> BoxFuture<'static, Result<(), Error>>;

@@ -263,7 +263,14 @@ const FROZEN_SKILLS: &str = "ALTER TABLE skills ADD COLUMN frozen_skills TEXT NO
     ALTER TABLE skills ADD COLUMN pinned TEXT NOT NULL DEFAULT '[]'";
 
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    Migrations::new(vec![M::up(FIRST), M::up(OPEN_AND_ENDED), M::up(FROZEN_NETWORK), M::up(LOG), M::up(KEY_VALUE), M::up(FROZEN_SKILLS)])
+    Migrations::new(vec![
+        M::up(FIRST),
+        M::up(OPEN_AND_ENDED),
+        M::up(FROZEN_NETWORK),
+        M::up(LOG),
+        M::up(KEY_VALUE),
+        M::up(FROZEN_SKILLS),
+    ])
 });
 
 /// Brings the database to the newest schema.

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::model::{
-    self, Ceilings, Clock, Denial, Digest, Execution, ExecutionId, Function, Grants, Key, KeyId, Limits, LogLevel, Mode, OwnerId,
-    RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status, Tag, Usage,
+    self, Ceilings, Clock, Denial, Digest, Execution, ExecutionId, Function, Grants, Key, KeyId, Limits, LogLevel,
+    Mode, OwnerId, RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status, Tag, Usage,
 };
 
 use super::{bodies, shapes};

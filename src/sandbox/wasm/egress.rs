@@ -148,7 +148,9 @@ impl Asked {
             ),
             Failure::Denied(Layer::Parent) => (
                 format!("ceilings.network of the key that registered a calling skill: {rule}"),
-                format!("skillvisor keys create NAME --network '{rule}', and push the skills that call it again with that key"),
+                format!(
+                    "skillvisor keys create NAME --network '{rule}', and push the skills that call it again with that key"
+                ),
             ),
             Failure::Denied(Layer::Caller) => (
                 format!("ceilings.network of the calling key: {rule}"),

@@ -54,7 +54,7 @@ impl Room {
     /// Room for `instances`, and for one more at each depth, with `memories` among all of them.
     pub(super) fn new(instances: u32, memories: u32) -> Self {
         // Where there is hardly room for anything, nothing is kept back.
-        let back = if memories >= 2 * DEPTHS * MEMORIES { MEMORIES } else { 0 };
+        let back = if memories > DEPTHS * MEMORIES { MEMORIES } else { 0 };
         let deeper = (0..DEPTHS).filter(|_| back > 0).map(|_| Part::new(1, back)).collect();
         Self { all: Part::new(instances.max(1), memories - DEPTHS * back), deeper }
     }

@@ -9,7 +9,7 @@ use super::{key, push, push_manifest, run};
 async fn pushed(host: &Host, key: &str, skills: &[(&str, &[&str])]) {
     for (name, calls) in skills {
         let pushed = push(host, key, name, json!({ "skills": calls })).await;
-        assert_eq!(pushed.status, 201, "{name}: {}", pushed.body);
+        assert!(pushed.status.is_success(), "{name}: {}", pushed.body);
     }
 }
 
@@ -28,7 +28,10 @@ async fn a_skill_calls_another_whose_run_has_a_record_with_its_parent() {
     let child = root["output"][0][0].as_str().unwrap();
     let child = host.get(&format!("/api/skills/executions/{child}")).await.body;
     assert_eq!((&child["parentId"], &child["skillId"]), (&root["id"], &json!("leaf@1.0.0")));
-    assert_eq!((&child["sessionId"], &child["keyId"], &child["status"]), (&json!("s"), &root["keyId"], &json!("success")));
+    assert_eq!(
+        (&child["sessionId"], &child["keyId"], &child["status"]),
+        (&json!("s"), &root["keyId"], &json!("success"))
+    );
     // What the child used is used up in the parent too.
     let fuel = |execution: &Value| execution["usage"]["fuel"].as_u64().unwrap();
     assert!(fuel(&root) > fuel(&child), "{} {}", fuel(&root), fuel(&child));
@@ -37,9 +40,7 @@ async fn a_skill_calls_another_whose_run_has_a_record_with_its_parent() {
 #[tokio::test]
 async fn a_name_means_the_version_that_was_there_when_the_caller_was_registered() {
     let host = Host::start();
-    let leaf = |version: &str, value: &str| {
-        json!({ "name": "leaf", "version": version, "grants": { "config": { "v": value } } })
-    };
+    let leaf = |version: &str, value: &str| json!({ "name": "leaf", "version": version, "grants": { "config": { "v": value } } });
     push_manifest(&host, host.key(), leaf("1.0.0", "old")).await;
     pushed(&host, host.key(), &[("root", &["leaf"])]).await;
     push_manifest(&host, host.key(), leaf("1.1.0", "new")).await;
@@ -72,7 +73,10 @@ async fn what_no_layer_allows_is_denied_and_says_what_would_allow_it() {
     ] {
         let execution = run(&host, key, skill, steps()).await;
         assert_eq!((&execution["status"], &execution["output"][0]["error"]), (&json!("success"), &json!("denied")));
-        assert_eq!((&execution["denials"][0]["grant"], &execution["denials"][0]["asked"]), (&json!(grant), &json!("leaf")));
+        assert_eq!(
+            (&execution["denials"][0]["grant"], &execution["denials"][0]["asked"]),
+            (&json!(grant), &json!("leaf"))
+        );
     }
 }
 
@@ -88,26 +92,27 @@ async fn calls_go_eight_deep_and_the_ninth_is_denied() {
     pushed(&host, host.key(), &[("d0", &["d1"])]).await;
     let deep = run(&host, host.key(), "d0", chain(&names[..8], json!(["env", "x"]))).await;
     let too_deep = run(&host, host.key(), "d0", chain(&names, json!(["env", "x"]))).await;
-    let innermost = |execution: &Value, depth: usize| {
-        (0..depth).fold(execution["output"].clone(), |output, _| output[0].clone())
-    };
+    let innermost =
+        |execution: &Value, depth: usize| (0..depth).fold(execution["output"].clone(), |output, _| output[0].clone());
     assert_eq!(innermost(&deep, 8), json!([null]), "{deep}");
     let ninth = innermost(&too_deep, 9);
-    assert_eq!((&ninth["error"], ninth["message"].as_str().unwrap().contains('8')), (&json!("denied"), true), "{too_deep}");
+    assert_eq!(
+        (&ninth["error"], ninth["message"].as_str().unwrap().contains('8')),
+        (&json!("denied"), true),
+        "{too_deep}"
+    );
 }
 
 #[tokio::test]
 async fn a_circle_of_skills_is_denied_where_it_closes() {
     let host = Host::start();
-    let manifest = |name: &str, version: &str, calls: &[&str]| {
-        json!({ "name": name, "version": version, "grants": { "skills": calls } })
-    };
+    let manifest = |name: &str, version: &str, calls: &[&str]| json!({ "name": name, "version": version, "grants": { "skills": calls } });
     // `b` comes to mean the newer `a`, which calls it, when it is registered again.
     for (name, version, calls) in [("a", "0.9.0", &[][..]), ("b", "1.0.0", &["a"]), ("a", "1.0.0", &["b"])] {
-        assert_eq!(push_manifest(&host, host.key(), manifest(name, version, calls)).await.status, 201);
+        assert!(push_manifest(&host, host.key(), manifest(name, version, calls)).await.status.is_success());
     }
     assert_eq!(host.send(Method::DELETE, "/api/skills/b@1.0.0", json!({})).await.status, 204);
-    assert_eq!(push_manifest(&host, host.key(), manifest("b", "1.0.0", &["a"])).await.status, 201);
+    assert!(push_manifest(&host, host.key(), manifest("b", "1.0.0", &["a"])).await.status.is_success());
     let steps = chain(&["b", "a"], json!(["env", "x"]));
     let execution = run(&host, host.key(), "a@1.0.0", steps).await;
     let circle = &execution["output"][0][0];
@@ -136,7 +141,8 @@ async fn a_child_uses_up_the_fuel_of_its_parent() {
     let host = Host::start();
     pushed(&host, host.key(), &[("leaf", &[]), ("root", &["leaf"])]).await;
     let burn = json!(["call", "leaf", [["burn", 200_000]]]);
-    let body = json!({ "skillId": "root", "args": { "repeat": 1000, "steps": [burn] }, "limits": { "fuel": 20_000_000 } });
+    let body =
+        json!({ "skillId": "root", "args": { "repeat": 1000, "steps": [burn] }, "limits": { "fuel": 20_000_000 } });
     let root = host.send(Method::POST, "/api/skills/executions", body).await.body;
     assert_eq!((&root["status"], &root["error"]["code"]), (&json!("error"), &json!("out_of_fuel")), "{root}");
     assert!(root["usage"]["fuel"].as_u64().unwrap() <= 20_000_000, "{root}");
@@ -166,12 +172,10 @@ async fn parents_that_fill_the_host_still_get_their_children_run() {
 #[tokio::test]
 async fn a_global_skill_calls_global_skills_and_never_those_of_its_caller() {
     let host = Host::start();
-    let leaf = |owner: &str| {
-        json!({ "name": "leaf", "version": "1.0.0", "owner": owner, "grants": { "config": { "of": owner } } })
-    };
+    let leaf = |owner: &str| json!({ "name": "leaf", "version": "1.0.0", "owner": owner, "grants": { "config": { "of": owner } } });
     let root = json!({ "name": "root", "version": "1.0.0", "owner": "system", "grants": { "skills": ["leaf"] } });
     for manifest in [leaf("system"), leaf("ada"), root] {
-        assert_eq!(push_manifest(&host, host.key(), manifest).await.status, 201);
+        assert!(push_manifest(&host, host.key(), manifest).await.status.is_success());
     }
     let ada = key(&host, "ada", json!({ "ceilings": { "skills": ["leaf"] } })).await;
     let execution = run(&host, &ada, "root", json!([["call", "leaf", [["config", "of"]]]])).await;
