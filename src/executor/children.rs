@@ -69,7 +69,7 @@ pub(super) struct Family {
 /// Why a call did not become a run, and what would have allowed it.
 struct Refusal {
     error: RunError,
-    missing: Option<(String, String)>,
+    missing: Option<Box<(String, String)>>,
 }
 
 impl From<Error> for Refusal {
@@ -83,7 +83,7 @@ impl From<Error> for Refusal {
 
 impl Refusal {
     fn denied(why: impl Into<String>, missing: Option<(String, String)>) -> Self {
-        Self { error: RunError::new(Code::Denied, why), missing }
+        Self { error: RunError::new(Code::Denied, why), missing: missing.map(Box::new) }
     }
 }
 
@@ -107,7 +107,7 @@ impl Family {
     async fn run(&self, call: &ChildCall, left: CancellationToken) -> ChildReply {
         let admitted = match self.admit(call).await {
             Ok(admitted) => admitted,
-            Err(refusal) => return reply(Err(refusal.error), 0, refusal.missing),
+            Err(refusal) => return reply(Err(refusal.error), 0, refusal.missing.map(|missing| *missing)),
         };
         match Arc::clone(&self.executor).run_and_record(admitted, left).await {
             Ok(execution) => {

@@ -2,13 +2,11 @@
 //!
 //! While it waits it holds its instance and nothing else: no thread, and no place in any queue.
 
-use std::sync::Arc;
-
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 
 use crate::model::{Code, Denial, plain};
-use crate::sandbox::{ChildCall, ChildReply, Children};
+use crate::sandbox::ChildCall;
 
 use super::state::State;
 
@@ -45,7 +43,7 @@ async fn call(mut store: Store<'_>, skill: String, args: String) -> wasmtime::Re
         return Ok(Err(error));
     };
     let fuel = store.get_fuel()?;
-    let reply = run(children, ChildCall { skill, args, fuel, deadline: store.data().deadline }).await;
+    let reply = children.call(ChildCall { skill, args, fuel, deadline: store.data().deadline }).await;
     // What it used is used up here, so that nobody gets more by asking others.
     store.set_fuel(fuel.saturating_sub(reply.fuel))?;
     if let Some(missing) = reply.missing {
@@ -59,10 +57,6 @@ async fn call(mut store: Store<'_>, skill: String, args: String) -> wasmtime::Re
             detail: error.detail.map(|detail| detail.to_string()),
         }),
     })
-}
-
-async fn run(children: Arc<dyn Children>, call: ChildCall) -> ChildReply {
-    children.call(call).await
 }
 
 fn deny(state: &State, asked: &str, (grant, fix): (String, String)) {

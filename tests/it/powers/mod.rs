@@ -18,9 +18,13 @@ async fn push(host: &Host, key: &str, name: &str, grants: Value) -> Reply {
 }
 
 async fn push_manifest(host: &Host, key: &str, manifest: Value) -> Reply {
+    push_guest(host, key, manifest, "powers-probe").await
+}
+
+async fn push_guest(host: &Host, key: &str, manifest: Value, name: &str) -> Reply {
     let form = multipart::Form::new()
         .part("manifest", multipart::Part::text(manifest.to_string()).mime_str("application/json").unwrap())
-        .part("component", multipart::Part::bytes(guest("powers-probe")).mime_str("application/wasm").unwrap());
+        .part("component", multipart::Part::bytes(guest(name)).mime_str("application/wasm").unwrap());
     let pushed = reply(host.request_as(Some(key), Method::POST, "/api/skills").multipart(form)).await;
     // A busy machine may take longer to compile than an upload waits.
     if let Some(id) = pushed.body["id"].as_str() {
@@ -114,4 +118,17 @@ async fn a_flood_of_progress_reports_ends_by_itself_and_costs_the_host_nothing()
     let execution = run(&host, host.key(), "probe", flood).await;
     assert_eq!(execution["status"], "success", "{execution}");
     assert!(host.resident_mib() < before + 200);
+}
+
+#[tokio::test]
+async fn the_example_that_keeps_something_counts_on() {
+    let host = Host::start();
+    let grants = json!({ "kv": true, "config": { "GREETING": "Olá" } });
+    let manifest = json!({ "name": "visits", "version": "1.0.0", "grants": grants });
+    assert!(push_guest(&host, host.key(), manifest, "visits").await.status.is_success());
+    for visits in 1..=2 {
+        let execution = run(&host, host.key(), "visits", json!({ "name": "Ada" })).await;
+        assert_eq!(execution["output"], json!({ "greeting": "Olá, Ada", "visits": visits }), "{execution}");
+        assert_eq!(execution["log"][0]["message"], format!("visit {visits}"));
+    }
 }
