@@ -183,6 +183,17 @@ mod tests {
     }
 
     #[test]
+    fn the_ceiling_of_every_skill_that_waits_must_allow_it_too() {
+        let public = vec![NetworkRule::public()];
+        let one: Vec<NetworkRule> = vec!["https://a.example".parse().unwrap()];
+        let (manifest, registrar, caller) = (public.clone(), public.clone(), public.clone());
+        let grant = NetworkGrant { manifest, registrar, above: vec![public, one], caller, offline: false };
+        let check = |url: &str| grant.check(&Method::GET, &Target::parse(url).unwrap());
+        assert_eq!(check("https://a.example/"), Ok(()));
+        assert_eq!(check("https://b.example/"), Err(Failure::Denied(Layer::Parent)));
+    }
+
+    #[test]
     fn each_layer_must_allow_it_and_the_first_that_does_not_is_named() {
         let rules =
             |text: &str| text.split('|').filter(|rule| !rule.is_empty()).map(|rule| rule.parse().unwrap()).collect();

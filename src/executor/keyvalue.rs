@@ -59,7 +59,7 @@ impl Kept {
     async fn turn<'a>(
         &self,
         bucket: String,
-        keys: impl Iterator<Item = &'a String> + ExactSizeIterator,
+        keys: impl ExactSizeIterator<Item = &'a String>,
     ) -> Result<(OwnedSemaphorePermit, KvBucket), Error> {
         if bucket.len() > MAX_BUCKET {
             return Err(refused(format!("the name of the bucket has more than {MAX_BUCKET} bytes")));

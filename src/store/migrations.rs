@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_of_the_first_version_has_no_network() {
+    fn a_skill_of_the_first_version_has_no_network_and_calls_no_skill() {
         let mut connection = Connection::open_in_memory().unwrap();
         MIGRATIONS.to_version(&mut connection, 1).unwrap();
         let insert = "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
@@ -303,6 +303,9 @@ mod tests {
         apply(&mut connection).unwrap();
         let network: String = connection.query_row("SELECT frozen_network FROM skills", [], |row| row.get(0)).unwrap();
         assert_eq!(network, "[]");
+        let skills = "SELECT frozen_skills || pinned FROM skills";
+        let skills: String = connection.query_row(skills, [], |row| row.get(0)).unwrap();
+        assert_eq!(skills, "[][]");
     }
 
     #[test]
