@@ -9,6 +9,8 @@ use crate::model::SecretName;
 /// Whose rules do not allow a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
+    /// The ceiling of a skill that called this one.
+    Parent,
     /// The manifest of the skill does not ask for it.
     Manifest,
     /// The ceilings of the key that registered the skill, as they were then.
@@ -87,6 +89,7 @@ impl fmt::Display for Failure {
             Self::Unsafe(why) => write!(f, "the request {why}"),
             Self::Denied(Layer::Manifest) => f.write_str("the manifest of the skill does not ask for it"),
             Self::Denied(Layer::Registrar) => f.write_str("the key that registered the skill may not grant it"),
+            Self::Denied(Layer::Parent) => f.write_str("the key that registered a calling skill may not grant it"),
             Self::Denied(Layer::Caller) => f.write_str("the key that calls may not grant it"),
             Self::Denied(Layer::Request) => f.write_str("the run was asked for without network"),
             Self::OwnHeader(name) => write!(f, "the request has a header of its own where the secret {name} goes"),

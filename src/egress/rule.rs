@@ -14,6 +14,8 @@ pub struct NetworkGrant {
     pub manifest: Vec<NetworkRule>,
     /// The ceiling of the key that registered the skill, as it was then.
     pub registrar: Vec<NetworkRule>,
+    /// The ceilings of the skills that called this one, each as that of its registering key was.
+    pub above: Vec<Vec<NetworkRule>>,
     /// The ceiling of the key that calls.
     pub caller: Vec<NetworkRule>,
     /// Whether who calls wants none of it.
@@ -33,6 +35,10 @@ impl NetworkGrant {
             if !rules.iter().any(|rule| allows(rule.as_str(), method, target)) {
                 return Err(Failure::Denied(layer));
             }
+        }
+        let allowed = |rules: &Vec<NetworkRule>| rules.iter().any(|rule| allows(rule.as_str(), method, target));
+        if !self.above.iter().all(allowed) {
+            return Err(Failure::Denied(Layer::Parent));
         }
         if self.offline { Err(Failure::Denied(Layer::Request)) } else { Ok(()) }
     }
@@ -177,6 +183,17 @@ mod tests {
     }
 
     #[test]
+    fn the_ceiling_of_every_skill_that_waits_must_allow_it_too() {
+        let public = vec![NetworkRule::public()];
+        let one: Vec<NetworkRule> = vec!["https://a.example".parse().unwrap()];
+        let (manifest, registrar, caller) = (public.clone(), public.clone(), public.clone());
+        let grant = NetworkGrant { manifest, registrar, above: vec![public, one], caller, offline: false };
+        let check = |url: &str| grant.check(&Method::GET, &Target::parse(url).unwrap());
+        assert_eq!(check("https://a.example/"), Ok(()));
+        assert_eq!(check("https://b.example/"), Err(Failure::Denied(Layer::Parent)));
+    }
+
+    #[test]
     fn each_layer_must_allow_it_and_the_first_that_does_not_is_named() {
         let rules =
             |text: &str| text.split('|').filter(|rule| !rule.is_empty()).map(|rule| rule.parse().unwrap()).collect();
@@ -184,6 +201,7 @@ mod tests {
             let grant = NetworkGrant {
                 manifest: rules(manifest),
                 registrar: rules(registrar),
+                above: Vec::new(),
                 caller: rules(caller),
                 offline: false,
             };

@@ -18,7 +18,7 @@ impl Executor {
         if skill.grants.secrets.is_empty() {
             return Ok(Arc::default());
         }
-        self.secrets.for_run(&admitted.caller.key, skill).await.map(Arc::new)
+        self.secrets.for_run(&admitted.caller.key, skill, &admitted.line.secrets).await.map(Arc::new)
     }
 }
 

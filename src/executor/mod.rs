@@ -3,13 +3,16 @@
 mod admission;
 mod audit;
 mod cancel;
+mod children;
 mod close;
 mod credentials;
 mod files;
 mod gathered;
 mod idempotent;
+mod keyvalue;
 mod live;
 mod log;
+mod powers;
 mod records;
 mod running;
 
@@ -30,6 +33,7 @@ use crate::telemetry::{Load, Telemetry};
 use crate::workspace::Workspaces;
 
 use self::admission::Admission;
+use self::children::Line;
 use self::gathered::Gathered;
 use self::live::Live;
 use self::running::{Ended, Running};
@@ -79,6 +83,8 @@ pub struct Executor {
     admission: Arc<Admission>,
     /// All runs whose records are open, by their ids.
     live: Arc<Live>,
+    /// Turns at what skills keep.
+    kept: Arc<keyvalue::Gates>,
     /// Where what goes on after a run is done, on whatever thread that ended.
     home: Handle,
     /// The same, to wait for all of them.
@@ -99,7 +105,11 @@ struct Admitted {
     queue_ms: f64,
     /// Ends the guest, not the record.
     cancel: CancellationToken,
-    _place: admission::Place,
+    /// Who waits for it.
+    line: Line,
+    /// Where it runs; a child runs where its caller waits.
+    #[expect(dead_code, reason = "held for its drop")]
+    place: Option<admission::Place>,
 }
 
 impl Executor {
@@ -108,8 +118,23 @@ impl Executor {
         let ExecutorParts { store, registry, secrets, sandbox, clock, telemetry, audit, workspaces } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
-        let (live, home) = (Arc::default(), Handle::current());
-        Arc::new(Self { store, registry, secrets, sandbox, clock, telemetry, audit, workspaces, admission, live, home, runs, stopping })
+        let (live, kept, home) = (Arc::default(), Arc::default(), Handle::current());
+        Arc::new(Self {
+            store,
+            registry,
+            secrets,
+            sandbox,
+            clock,
+            telemetry,
+            audit,
+            workspaces,
+            admission,
+            live,
+            kept,
+            home,
+            runs,
+            stopping,
+        })
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
@@ -137,10 +162,7 @@ impl Executor {
         let admitted = self.admitted(caller, request).await?;
         let left = admitted.cancel.clone();
         let _cancels_when_dropped = left.drop_guard();
-        match self.begin(admitted, None).await? {
-            Ended::Run(run) => Ok(run.into_execution()),
-            Ended::Known(_) => Err(Error::internal("a run that claims nothing is nobody's")),
-        }
+        self.begin(admitted, None).await?.into_execution()
     }
 
     /// [`Executor::admit`], and counts what is refused.
@@ -182,8 +204,18 @@ impl Executor {
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
         let queue_ms = f64::from(queue_us) / 1000.0;
         check_args(&request, (&skill, function), &limits)?;
-        let cancel = self.stopping.child_token();
-        Ok(Admitted { caller, request, skill, function, limits, started, queue_ms, cancel, _place: place })
+        Ok(Admitted {
+            caller,
+            request,
+            skill,
+            function,
+            limits,
+            started,
+            queue_ms,
+            cancel: self.stopping.child_token(),
+            line: Line::default(),
+            place: Some(place),
+        })
     }
 }
 

@@ -12,15 +12,15 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::egress::{Credentials, NetworkGrant};
 use crate::model::{
-    Code, Digest, Error, Execution, ExecutionId, RunError, Status, Streams, Usage, redacted_copy, strict_value,
+    Code, Digest, Error, Execution, ExecutionId, RunError, Said, Status, Streams, Usage, redacted_copy, strict_value,
 };
 use crate::registry::RegisteredSkill;
-use crate::sandbox::{Ends, ReadyRun, RunContext, SandboxCall, SandboxReply};
+use crate::sandbox::{Ends, Journal, ReadyRun, RunContext, SandboxCall, SandboxReply};
 use crate::store::{ArgsRecord, Claim, Claimed};
 
 use super::gathered::Gathered;
 use super::live::Present;
-use super::{Admitted, COPY_BYTES, Executor, credentials, log};
+use super::{Admitted, COPY_BYTES, Executor, credentials, log, powers};
 
 /// What the caller hears: how it ended, or why it is not written down.
 pub(super) type Answer = oneshot::Sender<Result<Ended, Error>>;
@@ -31,6 +31,16 @@ pub(super) enum Ended {
     Run(Box<Run>),
     /// As nothing, because an earlier one is the same.
     Known(Claimed),
+}
+
+impl Ended {
+    /// The execution of a run that claims nothing.
+    pub(super) fn into_execution(self) -> Result<Execution, Error> {
+        match self {
+            Self::Run(run) => Ok(run.into_execution()),
+            Self::Known(_) => Err(Error::internal("a run that claims nothing is nobody's")),
+        }
+    }
 }
 
 /// A run that ended and is written down, with what the caller's thread is to free.
@@ -161,6 +171,7 @@ impl Parts {
             }
         }
         execution.streams = reply.streams;
+        execution.said = reply.said;
         execution.exit_code = reply.exit_code;
         execution.denials = reply.denials;
         execution.usage = Usage { queue_ms: admitted.queue_ms, ..reply.usage };
@@ -197,12 +208,13 @@ fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
         output: None,
         expired: None,
         streams: Streams::default(),
+        said: Said::default(),
         exit_code: None,
         error: None,
         denials: Vec::new(),
         attempts: 1,
         usage: Usage { queue_ms: admitted.queue_ms, ..Usage::default() },
-        parent_id: None,
+        parent_id: admitted.line.parent,
         session_id: admitted.request.session_id.clone(),
         door: admitted.caller.door,
         key_id: key.id.clone(),
@@ -219,7 +231,7 @@ fn args_record(admitted: &Admitted) -> ArgsRecord {
 }
 
 /// The call of the guest.
-fn call(executor: &Executor, admitted: &Admitted, execution: &Execution, gathered: Gathered) -> SandboxCall {
+fn call(executor: &Arc<Executor>, admitted: &Admitted, execution: &Execution, gathered: Gathered) -> SandboxCall {
     let limits = admitted.limits;
     let now = Instant::now();
     let whole = admitted.started + Duration::from_millis(limits.timeout_ms);
@@ -234,6 +246,7 @@ fn call(executor: &Executor, admitted: &Admitted, execution: &Execution, gathere
         session: execution.session_id.clone(),
         attempt: 1,
         deadline_ms: executor.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
+        journal: Journal::default(),
     };
     SandboxCall {
         digest: execution.digest,
@@ -248,6 +261,8 @@ fn call(executor: &Executor, admitted: &Admitted, execution: &Execution, gathere
         workspace: gathered.workspace,
         workspaces: Some(Arc::clone(&executor.workspaces)),
         credentials: gathered.credentials,
+        powers: powers::of(executor, admitted, execution),
+        depth: admitted.line.depth(),
     }
 }
 
@@ -259,7 +274,8 @@ fn network_for(admitted: &Admitted) -> NetworkGrant {
         return NetworkGrant::default();
     }
     let caller = admitted.caller.key.max_network();
-    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), caller, offline }
+    let above = admitted.line.network.clone();
+    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), above, caller, offline }
 }
 
 fn check_output((skill, function): (&RegisteredSkill, usize), text: &str) -> Result<(), RunError> {

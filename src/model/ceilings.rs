@@ -47,7 +47,7 @@ pub struct StorageCeilings {
     /// Files in the workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<u64>,
-    /// Bytes in the key-value stores.
+    /// Bytes in the key-value stores of all its skills, keys and values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_bytes: Option<u64>,
 }
@@ -112,7 +112,7 @@ impl Ceilings {
     }
 
     /// The ceilings that would hold nobody back: nothing counts what is under them yet.
-    pub fn without_effect(&self) -> [Asked; 9] {
+    pub fn without_effect(&self) -> [Asked; 8] {
         let Self { rates, budgets, storage, limits, .. } = self;
         [
             ("/limits/cpuPercent", limits.cpu_percent.is_some_and(|percent| percent < 100)),
@@ -123,7 +123,6 @@ impl Ceilings {
             ("/storage/skills", storage.skills.is_some()),
             ("/storage/componentBytes", storage.component_bytes.is_some()),
             ("/storage/resultBytes", storage.result_bytes.is_some()),
-            ("/storage/kvBytes", storage.kv_bytes.is_some()),
         ]
     }
 }

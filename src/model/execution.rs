@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Code, Digest, Error, ExecutionId, Key, KeyId, LimitsPatch, OwnerId, SkillId, SkillRef, StrictJson};
+use super::{Code, Digest, Error, ExecutionId, Key, KeyId, LimitsPatch, OwnerId, Said, SkillId, SkillRef, StrictJson};
 
 /// The way a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -248,6 +248,8 @@ pub struct Execution {
     pub expired: Option<ExpiredResult>,
     /// What it printed.
     pub streams: Streams,
+    /// What it logged and reported; kept as long as its output is, but for the progress.
+    pub said: Said,
     /// Exit code of a command.
     pub exit_code: Option<i32>,
     /// Why it did not succeed.

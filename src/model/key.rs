@@ -4,6 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Access, Ceilings, Code, Error, KeyId, Limits, NetworkRule, OwnerId, SkillName};
 
+/// What an owner's skills may keep where the key says nothing, and at most, in bytes.
+const DEFAULT_KV_BYTES: u64 = 64 << 20;
+const MAX_KV_BYTES: u64 = 1 << 30;
+
 /// What a key may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Scope {
@@ -146,6 +150,17 @@ impl Key {
     /// The secrets that what this key registers and runs may use at most, by name; none means all.
     pub fn max_secrets(&self) -> Option<Vec<String>> {
         if self.is_admin() { None } else { Some(self.ceilings.secrets.clone()) }
+    }
+
+    /// Which skills what this key registers and runs may call at most; `None` for all.
+    pub fn max_skills(&self) -> Option<Vec<String>> {
+        (!self.is_admin()).then(|| self.ceilings.skills.clone())
+    }
+
+    /// Bytes that its owner's skills may keep while they run for this key.
+    pub fn max_kv_bytes(&self) -> u64 {
+        let given = if self.is_admin() { Some(MAX_KV_BYTES) } else { self.ceilings.storage.kv_bytes };
+        given.unwrap_or(DEFAULT_KV_BYTES).min(MAX_KV_BYTES)
     }
 
     /// Refuses unless the key has `scope`.

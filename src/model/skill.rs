@@ -7,7 +7,7 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Access, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, SkillId, SkillName, Tag};
+use super::{Access, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, SkillId, SkillName, Tag};
 
 /// How a skill is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +143,10 @@ pub struct Skill {
     pub frozen_workspace: Access,
     /// The secrets that the key that registered it might let it use, as it was then; none means all.
     pub frozen_secrets: Option<Vec<String>>,
+    /// Which skills the key that registered it might let it call, as it was then; `None` for all.
+    pub frozen_skills: Option<Vec<String>>,
+    /// What the skills that it asks to call were when it was registered.
+    pub pinned: Vec<Pin>,
     /// Its callables.
     pub functions: Vec<Function>,
     /// What its component imports, as `namespace:package/interface@version`.

@@ -75,6 +75,8 @@ mod tests {
             frozen_network: Vec::new(),
             frozen_workspace: crate::model::Access::None,
             frozen_secrets: Some(Vec::new()),
+            frozen_skills: Some(Vec::new()),
+            pinned: Vec::new(),
             functions: Vec::new(),
             imports: Vec::new(),
             warnings: Vec::new(),

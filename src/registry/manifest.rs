@@ -10,8 +10,8 @@ use crate::model::{
 };
 
 use super::reserved::require_free;
-use super::schema;
 use super::secrets::require_few;
+use super::{schema, values};
 
 /// Longest description, in characters (Agent Skills specification).
 const MAX_DESCRIPTION: usize = 1024;
@@ -172,6 +172,7 @@ impl Manifest {
         self.require_one_word_on_network()?;
         self.require_one_word_on_workspace()?;
         require_few(&self.grants.secrets)?;
+        values::require_sane(&self.grants)?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -249,6 +250,7 @@ impl Manifest {
         if !self.grants.secrets.is_empty() {
             fixed["secrets"] = serde_json::json!(self.grants.secrets);
         }
+        values::into_digest(&self.grants, &mut fixed);
         Digest::of(fixed.to_string().as_bytes())
     }
 
@@ -265,16 +267,7 @@ impl Manifest {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let grants = &self.grants;
-        let asked = [
-            ("/grants/config", !grants.config.is_empty()),
-            ("/grants/env", !grants.env.is_empty()),
-            ("/grants/kv", grants.kv),
-            ("/grants/skills", !grants.skills.is_empty()),
-            ("/idempotent", self.idempotent),
-            ("/reuse", self.reuse),
-            ("/public", self.public),
-        ];
+        let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse), ("/public", self.public)];
         let asked = asked.into_iter().chain(self.limits.without_effect()).chain(self.retry.without_effect());
         let sandbox = SandboxFields { network_enabled: None, read_only: None, ..self.sandbox() };
         refuse_without_effect(asked.chain(sandbox.without_effect()))
@@ -314,11 +307,11 @@ mod tests {
     #[test]
     fn each_field_without_effect_is_refused_with_its_place() {
         let error = check(
-            r#"{"name":"a","version":"1.0.0","reuse":true,"grants":{"network":["https://a.example"],"kv":true}}"#,
+            r#"{"name":"a","version":"1.0.0","reuse":true,"grants":{"network":["https://a.example"],"workspace":"read"}}"#,
         )
         .unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/kv", "/reuse"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/workspace", "/reuse"]));
     }
 
     #[test]

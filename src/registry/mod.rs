@@ -5,6 +5,7 @@ mod index;
 mod listing;
 mod manifest;
 mod network;
+mod pins;
 mod readying;
 mod reserved;
 mod schema;
@@ -12,6 +13,7 @@ mod secrets;
 mod staging;
 mod under_way;
 mod upload;
+mod values;
 mod versions;
 mod workspace;
 

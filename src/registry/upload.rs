@@ -14,7 +14,7 @@ use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, secrets, workspace};
+use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, pins, secrets, workspace};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -181,6 +181,8 @@ impl Registry {
         let (functions, schema) = functions::described(inspection.functions, schema, &description)?;
         let (now, network, ceilings) = (self.clock.now_ms(), manifest.network(), caller.key.max_network());
         let asked = manifest.workspace();
+        let pinned = self.pins(caller, &owner, &manifest.grants.skills)?;
+        let frozen_skills = caller.key.max_skills();
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
         warnings.extend(workspace::beyond(caller.key.max_workspace(), asked).map(str::to_owned));
@@ -188,6 +190,7 @@ impl Registry {
         let frozen_secrets = caller.key.max_secrets();
         let secrets = manifest.grants.secrets.iter();
         warnings.extend(secrets.filter_map(|grant| secrets::beyond(frozen_secrets.as_deref(), grant)));
+        warnings.extend(pinned.iter().filter_map(|pin| pins::beyond(frozen_skills.as_deref(), pin)));
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
             warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
@@ -210,6 +213,8 @@ impl Registry {
             frozen_network: ceilings,
             frozen_workspace: caller.key.max_workspace(),
             frozen_secrets,
+            frozen_skills,
+            pinned,
             functions,
             imports: inspection.imports,
             warnings,

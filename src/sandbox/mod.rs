@@ -3,6 +3,10 @@
 //! A [`SandboxProvider`] makes a component ready and runs it under limits. Registry and
 //! executor see only this door; which engine stands behind it is its own affair.
 
+mod children;
+mod journal;
+mod keyvalue;
+mod powers;
 pub(crate) mod shape;
 mod wasm;
 
@@ -17,12 +21,19 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Credentials, NetworkGrant};
-use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Streams, Usage};
+use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Said, Streams, Usage};
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
+pub use self::children::{ChildCall, ChildReply, Children};
+pub use self::journal::Journal;
+pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
+pub use self::powers::Powers;
 pub use self::wasm::{
     CompileSettings, Freshness, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main,
 };
+
+/// A future behind an interface.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Something uploaded that is to be made ready to run.
 #[derive(Clone, Debug)]
@@ -69,7 +80,7 @@ pub struct Preparing {
 }
 
 /// What a guest may ask about the run it is in.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RunContext {
     /// The execution.
     pub execution: ExecutionId,
@@ -83,6 +94,8 @@ pub struct RunContext {
     pub attempt: u32,
     /// When the run is ended, in milliseconds since the Unix epoch.
     pub deadline_ms: i64,
+    /// What it says meanwhile.
+    pub journal: Journal,
 }
 
 /// What a deadline ends.
@@ -121,6 +134,10 @@ pub struct SandboxCall {
     pub workspaces: Option<Arc<Workspaces>>,
     /// What its requests carry.
     pub credentials: Arc<Credentials>,
+    /// What else it may use; nothing for most.
+    pub powers: Option<Arc<dyn Powers>>,
+    /// How many runs wait for it; 0 for one that a request started.
+    pub depth: usize,
 }
 
 /// How an attempt ended, by itself or by a limit.
@@ -130,6 +147,8 @@ pub struct SandboxReply {
     pub outcome: Result<Box<RawValue>, RunError>,
     /// What it printed.
     pub streams: Streams,
+    /// What it logged and reported.
+    pub said: Said,
     /// Exit code, where it called exit.
     pub exit_code: Option<i32>,
     /// What it used.
@@ -144,6 +163,7 @@ impl SandboxReply {
         Self {
             outcome: Err(error),
             streams: Streams::default(),
+            said: Said::default(),
             exit_code: None,
             usage: Usage::default(),
             denials: Vec::new(),

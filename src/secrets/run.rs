@@ -13,13 +13,19 @@ impl Secrets {
     /// # Errors
     ///
     /// `internal` if one does not open: its row was changed by somebody else than this host.
-    pub async fn for_run(&self, caller: &Key, skill: &Skill) -> Result<Credentials, Error> {
+    pub async fn for_run(
+        &self,
+        caller: &Key,
+        skill: &Skill,
+        above: &[Option<Vec<String>>],
+    ) -> Result<Credentials, Error> {
         let ceiling = caller.max_secrets();
         let (mut usable, mut withheld) = (Vec::new(), Vec::new());
         for grant in &skill.grants.secrets {
             let found = self.find(&caller.owner, grant.name(), &skill.owner).await?;
             let layer = [(&skill.frozen_secrets, Layer::Registrar), (&ceiling, Layer::Caller)]
                 .into_iter()
+                .chain(above.iter().map(|ceiling| (ceiling, Layer::Parent)))
                 .find_map(|(ceiling, layer)| (!covers(ceiling.as_deref(), grant.name())).then_some(layer));
             match (found, layer) {
                 (Some(record), None) => usable.push(self.opened(&record, grant)?),

@@ -265,8 +265,41 @@ CREATE TABLE secrets (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// What the guest logged, as JSON; NULL where it logged nothing.
+const LOG: &str = "ALTER TABLE execution_results ADD COLUMN log TEXT;
+    ALTER TABLE execution_results ADD COLUMN log_truncated INTEGER NOT NULL DEFAULT 0";
+
+/// What skills keep, and how much of that each owner has.
+const KEY_VALUE: &str = "
+CREATE TABLE kv_entries (
+    owner TEXT NOT NULL,
+    skill_owner TEXT NOT NULL,
+    skill TEXT NOT NULL,
+    bucket TEXT NOT NULL,
+    key TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (owner, skill_owner, skill, bucket, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX kv_entries_in_order ON kv_entries (owner, skill_owner, skill, bucket, seq);
+
+CREATE TABLE kv_usage (
+    owner TEXT NOT NULL PRIMARY KEY,
+    keys INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    writes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
+/// What registered before could call no skill.
+const FROZEN_SKILLS: &str = "ALTER TABLE skills ADD COLUMN frozen_skills TEXT NOT NULL DEFAULT '[]';
+    ALTER TABLE skills ADD COLUMN pinned TEXT NOT NULL DEFAULT '[]'";
+
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    let steps = [FIRST, OPEN_AND_ENDED, FROZEN_NETWORK, IDEMPOTENCY, FROZEN_WORKSPACE, SECRETS];
+    let steps =
+        [FIRST, OPEN_AND_ENDED, FROZEN_NETWORK, IDEMPOTENCY, FROZEN_WORKSPACE, SECRETS, LOG, KEY_VALUE, FROZEN_SKILLS];
     Migrations::new(steps.into_iter().map(M::up).collect())
 });
 
@@ -288,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_of_the_first_version_has_no_network_no_workspace_and_no_secrets() {
+    fn a_skill_of_the_first_version_has_no_network_no_workspace_no_secrets_and_calls_no_skill() {
         let mut connection = Connection::open_in_memory().unwrap();
         MIGRATIONS.to_version(&mut connection, 1).unwrap();
         let insert = "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
@@ -298,9 +331,10 @@ mod tests {
             '[]', 'ready', 'k', x'00', 0, 0)";
         connection.execute(insert, []).unwrap();
         apply(&mut connection).unwrap();
-        let columns = "SELECT frozen_network || frozen_secrets || frozen_workspace FROM skills";
+        let columns =
+            "SELECT frozen_network || frozen_secrets || frozen_skills || pinned || frozen_workspace FROM skills";
         let frozen: String = connection.query_row(columns, [], |row| row.get(0)).unwrap();
-        assert_eq!(frozen, r#"[][]"none""#);
+        assert_eq!(frozen, r#"[][][][]"none""#);
     }
 
     #[test]

@@ -284,3 +284,16 @@ fn the_example_runs_a_skill_for_a_tenant_and_shows_the_audit() {
     // The directory was given free and the skill is there still.
     assert!(run(r#"{"name":"Bob"}"#).contains("Hello, Bob!"));
 }
+
+#[tokio::test]
+async fn the_newest_reports_of_progress_stand_on_the_execution_that_is_answered() {
+    let (host, _dir) = host().await;
+    let caller = host.admin().unwrap();
+    add(&host, &caller, "context-probe").await;
+    let request = ExecutionRequest::new("context-probe".parse().unwrap(), json!({ "steps": 500 }).into());
+    let execution = host.execute(caller, request).await.unwrap();
+    let reports = &execution.said.progress;
+    let last = reports.last().unwrap();
+    assert_eq!((last.done, last.total, last.message.as_str()), (500.0, Some(500.0), "step 500 of 500"));
+    assert!(reports.len() <= 64 && execution.said.log.is_empty(), "{}", reports.len());
+}

@@ -83,6 +83,9 @@ mod kills;
 /// What a guest's answer must be like.
 mod outputs;
 
+/// What skills can be granted beside network and workspace.
+mod powers;
+
 /// Components whose functions have types of their own.
 mod typed;
 

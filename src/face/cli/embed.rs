@@ -17,8 +17,8 @@ use crate::files;
 use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, SERVER_FILE, is_locked};
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, THIS_PROGRAM};
-use crate::workspace::Quota;
 use crate::secrets::KeySource;
+use crate::workspace::Quota;
 
 use super::exit::{Exit, Failure};
 

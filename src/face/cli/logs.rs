@@ -81,6 +81,13 @@ fn page(ran: &Ran) -> String {
             parts.push(format!("{name}:\n{}", printed.trim_end_matches('\n')));
         }
     }
+    let log = value::list(&ran.execution, "log");
+    if !log.is_empty() {
+        let cut = ran.execution.get("logTruncated") == Some(&Value::Bool(true));
+        let rest = cut.then(|| "(it was longer; the rest was not kept)".to_owned());
+        let lines: Vec<String> = log.iter().map(logged).chain(rest).collect();
+        parts.push(format!("log:\n{}", lines.join("\n")));
+    }
     if ran.execution.get("resultExpired") == Some(&Value::Bool(true)) {
         let copy = table::clean(&text("outputCopy"));
         let copy = if copy.is_empty() { copy } else { format!("; a short copy of the output:\n{copy}") };
@@ -88,6 +95,13 @@ fn page(ran: &Ran) -> String {
     }
     parts.extend(ran.result.as_deref().map(|result| format!("output:\n{}", json_text::pretty(result))));
     parts.join("\n\n")
+}
+
+/// One line of the log of a guest.
+fn logged(line: &Value) -> String {
+    let [at, level, context, message] = ["at", "level", "context", "message"].map(|name| value::text(line, name));
+    let context = if context.is_empty() { context } else { format!("{}: ", table::one_line(&context)) };
+    format!("{at} {level} {context}{}", table::clean(&message).trim_end_matches('\n'))
 }
 
 async fn list(output: Output, client: &Client, args: &LogsArgs) -> Result<Exit, Failure> {

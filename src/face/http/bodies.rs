@@ -126,6 +126,20 @@ pub(super) struct Denial {
     fix: String,
 }
 
+/// A line that a guest logged.
+#[derive(ToSchema)]
+pub(super) struct LogLine {
+    /// When.
+    #[schema(format = DateTime)]
+    at: String,
+    /// `trace`, `debug`, `info`, `warn`, `error` or `critical`.
+    level: String,
+    /// The guest's word for the part that says it.
+    context: String,
+    /// What it says.
+    message: String,
+}
+
 /// What a run used.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]

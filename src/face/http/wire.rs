@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::model::{
-    Ceilings, Clock, Denial, Digest, Execution, ExecutionId, Function, Grants, Key, KeyId, Limits, Mode, OwnerId,
-    RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status, Tag, Usage,
+    self, Ceilings, Clock, Denial, Digest, Execution, ExecutionId, Function, Grants, Key, KeyId, Limits, LogLevel,
+    Mode, OwnerId, RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status, Tag, Usage,
 };
 
 use super::{bodies, shapes};
@@ -157,6 +157,11 @@ pub(crate) struct ExecutionBody<'a> {
     stdout_truncated: bool,
     /// Whether stderr was cut at its limit.
     stderr_truncated: bool,
+    /// What it logged.
+    #[schema(value_type = Vec<bodies::LogLine>)]
+    log: Vec<LogLine<'a>>,
+    /// Whether some of the log was not kept.
+    log_truncated: bool,
     /// Exit code of a command; null where the skill is none.
     #[schema(required = true)]
     exit_code: Option<i32>,
@@ -206,6 +211,21 @@ pub(crate) struct ExecutionBody<'a> {
     output_bytes: Option<u64>,
 }
 
+/// A line that the guest logged.
+#[derive(Serialize)]
+struct LogLine<'a> {
+    at: String,
+    level: LogLevel,
+    context: &'a str,
+    message: &'a str,
+}
+
+impl<'a> LogLine<'a> {
+    fn of(line: &'a model::LogLine) -> Self {
+        Self { at: Clock::rfc3339(line.at), level: line.level, context: &line.context, message: &line.message }
+    }
+}
+
 /// An execution (SPEC §5, API.md §5) as JSON text.
 pub(crate) fn execution(execution: &Execution) -> String {
     let (streams, expired) = (&execution.streams, execution.expired.as_ref());
@@ -224,6 +244,8 @@ pub(crate) fn execution(execution: &Execution) -> String {
         stderr: &streams.stderr,
         stdout_truncated: streams.stdout_truncated,
         stderr_truncated: streams.stderr_truncated,
+        log: execution.said.log.iter().map(LogLine::of).collect(),
+        log_truncated: execution.said.log_truncated,
         exit_code: execution.exit_code,
         killed: execution.killed(),
         error: execution.error.as_ref(),

@@ -8,11 +8,10 @@ use wasmtime_wasi_http::WasiHttpView;
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, HostOutgoingRequest as _, Method};
 use wasmtime_wasi_http::p2::types::HostOutgoingRequest;
 
-use crate::model::{Digest, clip};
+use crate::model::Digest;
 
-use super::egress;
-use super::files;
 use super::state::State;
+use super::{children, egress, files, keyvalue, logging, settings};
 
 wasmtime::component::bindgen!({ path: "wit", world: "skill" });
 
@@ -20,8 +19,6 @@ use self::skillvisor::skill::{context, progress, types};
 
 /// The interface that the library links, by its whole name.
 const HTTP_TYPES: &str = "wasi:http/types@0.2.12";
-/// Most bytes of one progress message that are kept.
-const MAX_MESSAGE: usize = 1024;
 /// Most bytes of the method, of path and query, and of the authority of a request.
 const MAX_METHOD: usize = 32;
 const MAX_PATH: usize = 8 << 10;
@@ -43,6 +40,10 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     context::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     progress::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
+    logging::link(&mut linker)?;
+    settings::link(&mut linker)?;
+    keyvalue::link(&mut linker)?;
+    children::link(&mut linker)?;
     Ok(linker)
 }
 
@@ -118,8 +119,7 @@ impl context::Host for State {
 }
 
 impl progress::Host for State {
-    fn report(&mut self, done: f64, total: Option<f64>, mut message: String) {
-        clip(&mut message, MAX_MESSAGE);
-        tracing::debug!(execution.id = %self.context.execution, done, total, "Progress of a guest");
+    fn report(&mut self, done: f64, total: Option<f64>, message: String) {
+        self.context.journal.report(self.now_ms(), (done, total), &message);
     }
 }

@@ -57,6 +57,11 @@ impl Egress {
         (denials, self.meter.load(Ordering::Relaxed))
     }
 
+    /// Notes that something else was not given.
+    pub(super) fn deny(&self, denial: Denial) {
+        keep(&self.denials, denial);
+    }
+
     fn errand(&self, options: Option<RequestOptions>) -> Errand {
         let RequestOptions { connect_timeout, first_byte_timeout, between_bytes_timeout } = options.unwrap_or_default();
         Errand {
@@ -149,6 +154,12 @@ impl Asked {
                 format!("ceilings.network of the registering key: {rule}"),
                 format!("skillvisor keys create NAME --network '{rule}', and push the skill again with that key"),
             ),
+            Failure::Denied(Layer::Parent) => (
+                format!("ceilings.network of the key that registered a calling skill: {rule}"),
+                format!(
+                    "skillvisor keys create NAME --network '{rule}', and push the skills that call it again with that key"
+                ),
+            ),
             Failure::Denied(Layer::Caller) => (
                 format!("ceilings.network of the calling key: {rule}"),
                 format!("skillvisor keys create NAME --network '{rule}', and call with that key"),
@@ -179,6 +190,10 @@ impl Asked {
                 format!("ceilings.secrets of the registering key: {name}"),
                 format!("skillvisor keys create NAME --secret {name}, and push the skill again with that key"),
             ),
+            Some(Layer::Parent) => (
+                format!("ceilings.secrets of the key that registered a calling skill: {name}"),
+                format!("skillvisor keys create NAME --secret {name}, and push the skills that call it with that key"),
+            ),
             Some(_) => (
                 format!("ceilings.secrets of the calling key: {name}"),
                 format!("skillvisor keys create NAME --secret {name}, and call with that key"),
@@ -193,10 +208,15 @@ impl Asked {
 
     fn push(&self, grant: String, fix: String, denials: &Mutex<Vec<Denial>>) {
         let denial = Denial { import: "wasi:http/outgoing-handler".into(), asked: self.text.clone(), grant, fix };
-        let mut denials = denials.lock();
-        if denials.len() < MAX_DENIALS && !denials.contains(&denial) {
-            denials.push(denial);
-        }
+        keep(denials, denial);
+    }
+}
+
+/// Keeps a denial, if it says something new.
+fn keep(denials: &Mutex<Vec<Denial>>, denial: Denial) {
+    let mut denials = denials.lock();
+    if denials.len() < MAX_DENIALS && !denials.contains(&denial) {
+        denials.push(denial);
     }
 }
 

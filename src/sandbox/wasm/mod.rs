@@ -2,16 +2,20 @@
 
 mod bindings;
 mod budget;
+mod children;
 mod compile;
 mod components;
 mod egress;
 mod engine;
 mod files;
+mod keyvalue;
 mod limiter;
+mod logging;
 mod output;
 mod probe;
 mod room;
 mod run;
+mod settings;
 mod state;
 mod threads;
 mod ticker;
@@ -79,7 +83,7 @@ impl WasmSandbox {
     /// `unavailable` if the cache is not safe to load code from; `internal` if the engine
     /// or a thread cannot be made.
     pub fn new(settings: WasmSettings) -> Result<Self, Error> {
-        let Running { engine, reset, memories } = engine::engine(settings.instances)?;
+        let Running { engine, reset, memories } = engine::engine(settings.instances.saturating_add(room::DEPTHS))?;
         tracing::info!(sandbox.reset = %reset, "Guests run in fresh instances: {reset}");
         let hash = compatibility(&engine);
         let linker = bindings::linker(&engine).map_err(Error::internal)?;

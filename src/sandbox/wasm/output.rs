@@ -58,7 +58,7 @@ impl CappedOutput {
 /// but for line ends and tabs: what a guest prints must not drive the terminal that shows it. A
 /// replacement is longer than what it stands for, so the text is cut at `cap` bytes once more;
 /// whether it was, comes second.
-fn clean(bytes: &[u8], cap: usize) -> (String, bool) {
+pub(super) fn clean(bytes: &[u8], cap: usize) -> (String, bool) {
     let mut text = String::with_capacity(bytes.len().min(cap));
     for chunk in bytes.utf8_chunks() {
         let broken = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);

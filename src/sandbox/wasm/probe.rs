@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{Digest, Error, ExecutionId, Limits, OwnerId};
-use crate::sandbox::{Ends, RunContext, SandboxCall};
+use crate::sandbox::{Ends, Journal, RunContext, SandboxCall};
 use crate::workspace::WorkspaceGrant;
 
 use super::WasmSandbox;
@@ -48,6 +48,7 @@ impl SandboxCall {
             session: None,
             attempt: 1,
             deadline_ms: 0,
+            journal: Journal::default(),
         };
         Self {
             digest,
@@ -62,6 +63,8 @@ impl SandboxCall {
             workspace: WorkspaceGrant::default(),
             workspaces: None,
             credentials: Arc::default(),
+            powers: None,
+            depth: 0,
         }
     }
 }

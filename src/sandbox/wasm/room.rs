@@ -3,13 +3,26 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::model::{Code, Error};
+
+/// How deep runs that wait for each other can be; one that a request started is at 0.
+pub(super) const DEPTHS: u32 = 8;
+/// Memories that are kept back for each depth: what one component has at most.
+const MEMORIES: u32 = 8;
 
 /// What there is room for. Admission lets in no more than that, but a guest whose caller left
 /// takes a moment to be gone, and a machine may have less address space than the pool wants.
 pub(super) struct Room {
+    all: Part,
+    /// Room for one instance at each depth, for when all other room is taken by those that wait: it
+    /// is only ever held by one who waits for deeper ones at most, so that somebody always goes on.
+    deeper: Vec<Part>,
+}
+
+/// Instances and the memories in them.
+struct Part {
     instances: Arc<Semaphore>,
     memories: Arc<Semaphore>,
     most: u32,
@@ -18,25 +31,52 @@ pub(super) struct Room {
 /// Room for one instance; to be held until its store is gone.
 pub(super) struct Taken(#[expect(dead_code, reason = "held for its drop")] [OwnedSemaphorePermit; 2]);
 
-impl Room {
-    /// Room for `instances` with `memories` among them.
-    pub(super) fn new(instances: u32, memories: u32) -> Self {
+impl Part {
+    fn new(instances: u32, memories: u32) -> Self {
         let permits = |count| Arc::new(Semaphore::new(count as usize));
-        Self { instances: permits(instances.max(1)), memories: permits(memories), most: memories }
+        Self { instances: permits(instances), memories: permits(memories), most: memories }
     }
 
-    /// Takes room for an instance with this many memories, and waits for it until `deadline`.
+    fn take_now(&self, memories: u32) -> Option<Taken> {
+        let instance = Arc::clone(&self.instances).try_acquire_owned().ok()?;
+        let memories = Arc::clone(&self.memories).try_acquire_many_owned(memories.min(self.most)).ok()?;
+        Some(Taken([instance, memories]))
+    }
+
+    async fn take(&self, memories: u32) -> Result<Taken, AcquireError> {
+        let instance = Arc::clone(&self.instances).acquire_owned().await?;
+        let memories = Arc::clone(&self.memories).acquire_many_owned(memories.min(self.most)).await?;
+        Ok(Taken([instance, memories]))
+    }
+}
+
+impl Room {
+    /// Room for `instances`, and for one more at each depth, with `memories` among all of them.
+    pub(super) fn new(instances: u32, memories: u32) -> Self {
+        // Where there is hardly room for anything, nothing is kept back.
+        let back = if memories > DEPTHS * MEMORIES { MEMORIES } else { 0 };
+        let deeper = (0..DEPTHS).filter(|_| back > 0).map(|_| Part::new(1, back)).collect();
+        Self { all: Part::new(instances.max(1), memories - DEPTHS * back), deeper }
+    }
+
+    /// Takes room for an instance with this many memories that `depth` others wait for, and waits
+    /// for it until `deadline`.
     ///
     /// # Errors
     ///
     /// `unavailable` if there was none.
-    pub(super) async fn take(&self, memories: u32, deadline: Instant) -> Result<Taken, Error> {
-        let both = async {
-            let instance = Arc::clone(&self.instances).acquire_owned().await;
-            (instance, Arc::clone(&self.memories).acquire_many_owned(memories.min(self.most)).await)
+    pub(super) async fn take(&self, memories: u32, depth: usize, deadline: Instant) -> Result<Taken, Error> {
+        let part = match depth.checked_sub(1) {
+            None => &self.all,
+            Some(at) => {
+                if let Some(taken) = self.all.take_now(memories) {
+                    return Ok(taken);
+                }
+                self.deeper.get(at).ok_or_else(none)?
+            }
         };
-        match tokio::time::timeout_at(deadline.into(), both).await {
-            Ok((Ok(instance), Ok(memories))) => Ok(Taken([instance, memories])),
+        match tokio::time::timeout_at(deadline.into(), part.take(memories)).await {
+            Ok(Ok(taken)) => Ok(taken),
             _ => Err(none()),
         }
     }
@@ -57,10 +97,25 @@ mod tests {
     async fn who_finds_no_room_waits_for_it() {
         let room = Room::new(2, 8);
         let soon = || Instant::now() + Duration::from_millis(20);
-        let first = room.take(8, soon()).await.unwrap();
-        assert_eq!(room.take(1, soon()).await.err().unwrap().code, Code::Unavailable);
+        let first = room.take(8, 0, soon()).await.unwrap();
+        assert_eq!(room.take(1, 0, soon()).await.err().unwrap().code, Code::Unavailable);
         let far = Instant::now() + Duration::from_secs(60);
-        let (second, ()) = tokio::join!(room.take(1, far), async { drop(first) });
+        let (second, ()) = tokio::join!(room.take(1, 0, far), async { drop(first) });
         assert!(second.is_ok());
+    }
+
+    #[tokio::test]
+    async fn those_that_others_wait_for_find_room_when_all_is_taken() {
+        let room = Room::new(1, 2 * DEPTHS * MEMORIES);
+        let far = Instant::now() + Duration::from_secs(60);
+        let mut chain = vec![room.take(1, 0, far).await.unwrap()];
+        for depth in 1..=DEPTHS as usize {
+            chain.push(room.take(MEMORIES, depth, far).await.unwrap());
+        }
+        let soon = Instant::now() + Duration::from_millis(20);
+        assert_eq!(room.take(1, 1, soon).await.err().unwrap().code, Code::Unavailable);
+        assert_eq!(room.take(1, DEPTHS as usize + 1, soon).await.err().unwrap().code, Code::Unavailable);
+        chain.remove(0);
+        assert!(room.take(1, 3, soon).await.is_ok());
     }
 }

@@ -79,7 +79,7 @@ impl Host {
         // Given back when the instance is gone, also when this task is ended from outside.
         let _taken = tokio::select! {
             biased;
-            taken = self.room.take(loaded.memories, call.deadline) => taken?,
+            taken = self.room.take(loaded.memories, call.depth, call.deadline) => taken?,
             () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(cancelled())),
         };
         let _ticking = self.ticker.hold();
@@ -109,7 +109,7 @@ impl Guests {
         rounds: usize,
         with_call: bool,
     ) -> Result<f64, Error> {
-        let taken = self.host.room.take(loaded.memories, asked.deadline).await?;
+        let taken = self.host.room.take(loaded.memories, asked.depth, asked.deadline).await?;
         let host = Arc::clone(&self.host);
         let task = self.threads.handles().even.spawn(async move {
             let _taken = taken;
@@ -201,6 +201,7 @@ impl Attempt {
         SandboxReply {
             outcome,
             streams: crate::model::Streams { stdout, stderr, stdout_truncated, stderr_truncated },
+            said: state.context.journal.take(),
             exit_code,
             usage: Usage {
                 fuel: fuel_units(&self.call.limits).saturating_sub(fuel_left),

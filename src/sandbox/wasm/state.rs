@@ -8,7 +8,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::egress::Guard;
-use crate::sandbox::{RunContext, SandboxCall};
+use crate::sandbox::{Powers, RunContext, SandboxCall};
 
 use super::budget::Share;
 use super::egress::Egress;
@@ -35,8 +35,9 @@ pub(super) struct State {
     pub(super) stderr: CappedOutput,
     pub(super) egress: Egress,
     pub(super) files: GuestFiles,
+    pub(super) powers: Option<Arc<dyn Powers>>,
     wasi: Option<WasiCtx>,
-    table: ResourceTable,
+    pub(super) table: ResourceTable,
     http: WasiHttpCtx,
 }
 
@@ -58,10 +59,17 @@ impl State {
             stderr: CappedOutput::new(cap),
             egress: Egress::new(call, egress),
             files: GuestFiles::new(call),
+            powers: call.powers.clone(),
             wasi: None,
             table,
             http,
         }
+    }
+
+    /// The time of day, in milliseconds since the Unix epoch, as far from the deadline as it is.
+    pub(super) fn now_ms(&self) -> i64 {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        self.context.deadline_ms.saturating_sub(i64::try_from(left.as_millis()).unwrap_or(i64::MAX))
     }
 }
 
@@ -75,9 +83,13 @@ impl State {
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let ctx = self.wasi.get_or_insert_with(|| {
-            // Nothing is granted: no arguments, environment, directory, address or name look-up.
-            // The workspace is not WASI's own affair: it has to be counted (`files`).
-            WasiCtx::builder()
+            // No arguments, address or name look-up. The workspace is not WASI's own affair: it has
+            // to be counted (`files`).
+            let mut builder = WasiCtx::builder();
+            for (name, value) in self.powers.iter().flat_map(|powers| powers.env()) {
+                builder.env(name, value);
+            }
+            builder
                 .stdout(self.stdout.clone())
                 .stderr(self.stderr.clone())
                 .max_random_size(MAX_RANDOM)

@@ -3,7 +3,7 @@
 use rusqlite::Row;
 use serde_json::value::RawValue;
 
-use crate::model::{Code, Digest, Execution, ExecutionId, ExpiredResult, RunError, SkillId, Streams, Usage};
+use crate::model::{Code, Digest, Execution, ExecutionId, ExpiredResult, RunError, Said, SkillId, Streams, Usage};
 
 use crate::store::{json_column, parsed};
 
@@ -20,6 +20,9 @@ pub(super) fn with_result(row: &Row<'_>) -> rusqlite::Result<Execution> {
             stdout_truncated: row.get("stdout_truncated")?,
             stderr_truncated: row.get("stderr_truncated")?,
         };
+        let log: Option<String> = row.get("log")?;
+        execution.said.log = log.map(|text| json_column(&text)).transpose()?.unwrap_or_default();
+        execution.said.log_truncated = row.get("log_truncated")?;
     } else if execution.finished_at.is_some() && !was_lost {
         execution.expired =
             Some(ExpiredResult { output_copy: row.get("output_copy")?, output_bytes: row.get("output_bytes")? });
@@ -44,6 +47,7 @@ pub(super) fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
         output: None,
         expired: None,
         streams: Streams::default(),
+        said: Said::default(),
         exit_code: row.get("exit_code")?,
         error: run_error(row)?,
         denials: denials.map(|text| json_column(&text)).transpose()?.unwrap_or_default(),

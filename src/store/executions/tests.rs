@@ -1,7 +1,7 @@
 use super::*;
 use serde_json::value::RawValue;
 
-use crate::model::{Door, ExpiredResult, SkillId, Streams, Usage, redacted_copy};
+use crate::model::{Door, ExpiredResult, Said, SkillId, Streams, Usage, redacted_copy};
 use crate::store::answered;
 use crate::telemetry::Telemetry;
 
@@ -18,6 +18,7 @@ async fn begun(store: &Store, created_at: i64) -> Execution {
         output: None,
         expired: None,
         streams: Streams::default(),
+        said: Said::default(),
         exit_code: None,
         error: None,
         denials: Vec::new(),

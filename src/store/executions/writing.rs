@@ -86,7 +86,8 @@ impl Store {
                 .prepare_cached(
                     "WITH old AS
                      (SELECT execution_id,
-                      coalesce(octet_length(output), 0) + octet_length(stdout) + octet_length(stderr) AS bytes
+                      coalesce(octet_length(output), 0) + octet_length(stdout) + octet_length(stderr)
+                      + coalesce(octet_length(log), 0) AS bytes
                       FROM execution_results LEFT JOIN ended_executions ON id = execution_id
                       WHERE execution_id < ?1 AND coalesce(finished_at, 0) < ?2 ORDER BY execution_id LIMIT ?3),
                      summed AS
@@ -177,9 +178,13 @@ fn bind_end(statement: &mut Statement<'_>, finished: &FinishedExecution) -> rusq
 }
 
 fn keep_result(connection: &Connection, execution: &Execution) -> rusqlite::Result<()> {
-    let streams = &execution.streams;
+    let (streams, said) = (&execution.streams, &execution.said);
     connection
-        .prepare_cached("INSERT OR IGNORE INTO execution_results VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
+        .prepare_cached(
+            "INSERT OR IGNORE INTO execution_results
+             (execution_id, owner, output, stdout, stderr, stdout_truncated, stderr_truncated, log, log_truncated)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?
         .execute(params![
             execution.id.as_bytes(),
             execution.owner.as_str(),
@@ -188,6 +193,8 @@ fn keep_result(connection: &Connection, execution: &Execution) -> rusqlite::Resu
             streams.stderr,
             streams.stdout_truncated,
             streams.stderr_truncated,
+            (!said.log.is_empty()).then(|| to_json(&said.log)),
+            said.log_truncated,
         ])
         .map(drop)
 }

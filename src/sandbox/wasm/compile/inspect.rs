@@ -49,7 +49,21 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
         &["network", "instance-network", "tcp", "tcp-create-socket", "udp", "udp-create-socket", "ip-name-lookup"],
     ),
     ("wasi:http", "^0.2", &["types", "outgoing-handler"]),
-    ("skillvisor:skill", "^0.1", &["types", "context", "progress"]),
+    ("skillvisor:skill", "^0.1", &["types", "context", "progress", "skills"]),
+];
+
+/// What every guest may import beside them, by its whole name: drafts have no versions that fit.
+const OFFERED_DRAFTS: &[&str] = &[
+    "wasi:config/store@0.2.0-draft",
+    "wasi:config/store@0.2.0-rc.1",
+    "wasi:keyvalue/atomics@0.2.0-draft",
+    "wasi:keyvalue/atomics@0.2.0-draft2",
+    "wasi:keyvalue/batch@0.2.0-draft",
+    "wasi:keyvalue/batch@0.2.0-draft2",
+    "wasi:keyvalue/store@0.2.0-draft",
+    "wasi:keyvalue/store@0.2.0-draft2",
+    "wasi:logging/logging",
+    "wasi:logging/logging@0.1.0-draft",
 ];
 
 /// What was seen while walking through the bytes.
@@ -130,6 +144,9 @@ fn core_module() -> String {
 
 /// Whether the host has an interface of this name, in a version that fits.
 fn is_offered(import: &str) -> bool {
+    if OFFERED_DRAFTS.contains(&import) {
+        return true;
+    }
     let (path, version) = import.split_once('@').unwrap_or((import, ""));
     let Some((package, interface)) = path.split_once('/') else { return false };
     OFFERED.iter().any(|(name, range, interfaces)| {

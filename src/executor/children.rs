@@ -1,0 +1,238 @@
+//! Skills that a run calls: each is a run of its own, with a record of its own.
+//!
+//! A caller that waits keeps its place among those that run, and its child runs in that place: a
+//! child never waits for one, so that callers cannot wait for each other.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::model::{
+    Access, Caller, Code, Error, ExecutionId, ExecutionRequest, Fuel, Limits, NetworkRule, Pin, RunError, SkillId,
+    SkillRef, StrictJson,
+};
+use crate::registry::RegisteredSkill;
+use crate::sandbox::{BoxFuture, ChildCall, ChildReply, Children};
+
+use super::running::Ended;
+use super::{Admitted, Executor, check_args};
+
+/// How deep calls may go below the run that a request started.
+const MAX_DEPTH: usize = 8;
+
+/// What a run inherits from those that wait for it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    /// The run that called it.
+    pub(super) parent: Option<ExecutionId>,
+    /// The skills that wait, the first caller first.
+    skills: Vec<SkillId>,
+    /// The largest limits under the ceilings of all of them.
+    limits: Option<Limits>,
+    /// Where each of them might connect to at most.
+    pub(super) network: Vec<Vec<NetworkRule>>,
+    /// How far all of them might go in the workspace, and which secrets each might use at most.
+    pub(super) workspace: Option<Access>,
+    pub(super) secrets: Vec<Option<Vec<String>>>,
+    /// Which skills each of them might call at most.
+    ceilings: Vec<Option<Vec<String>>>,
+}
+
+impl Line {
+    /// How many wait.
+    pub(super) fn depth(&self) -> usize {
+        self.skills.len()
+    }
+
+    /// The same for what `skill`, which runs as `execution`, calls.
+    fn below(&self, skill: &RegisteredSkill, execution: ExecutionId) -> Self {
+        let skill = &skill.skill;
+        let mut line = self.clone();
+        line.parent = Some(execution);
+        line.skills.push(skill.id);
+        line.limits = Some(line.limits.map_or(skill.frozen_limits, |limits| limits.intersect(skill.frozen_limits)));
+        line.network.push(skill.frozen_network.clone());
+        line.workspace = Some(line.workspace.map_or(skill.frozen_workspace, |most| most.min(skill.frozen_workspace)));
+        line.secrets.push(skill.frozen_secrets.clone());
+        line.ceilings.push(skill.frozen_skills.clone());
+        line
+    }
+}
+
+/// The skills that one run may call.
+pub(super) struct Family {
+    pub(super) executor: Arc<Executor>,
+    pub(super) caller: Caller,
+    pub(super) skill: Arc<RegisteredSkill>,
+    pub(super) execution: ExecutionId,
+    pub(super) session: Option<String>,
+    pub(super) offline: bool,
+    pub(super) read_only: bool,
+    pub(super) line: Line,
+    pub(super) cancel: CancellationToken,
+}
+
+/// Why a call did not become a run, and what would have allowed it.
+struct Refusal {
+    error: RunError,
+    missing: Option<Box<(String, String)>>,
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        if error.source.is_some() {
+            tracing::error!("A skill could not be called: {error:?}");
+        }
+        Self { error: RunError::new(error.code, error.detail), missing: None }
+    }
+}
+
+impl Refusal {
+    fn denied(why: impl Into<String>, missing: Option<(String, String)>) -> Self {
+        Self { error: RunError::new(Code::Denied, why), missing: missing.map(Box::new) }
+    }
+}
+
+impl Children for Family {
+    fn call(self: Arc<Self>, call: ChildCall) -> BoxFuture<'static, ChildReply> {
+        Box::pin(async move {
+            let left = self.cancel.child_token();
+            // Who stops waiting cancels the run; its record is closed all the same.
+            let _leaving = left.clone().drop_guard();
+            let executor = Arc::clone(&self.executor);
+            let work = executor.runs.track_future(async move { self.run(&call, left).await });
+            executor.home.spawn(work).await.unwrap_or_else(|error| {
+                let error = Error::internal(error);
+                reply(Err(RunError::new(error.code, error.detail)), 0, None)
+            })
+        })
+    }
+}
+
+impl Family {
+    async fn run(&self, call: &ChildCall, left: CancellationToken) -> ChildReply {
+        let admitted = match self.admit(call, left).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => return reply(Err(refusal.error), 0, refusal.missing.map(|missing| *missing)),
+        };
+        match self.executor.begin(admitted, None).await.and_then(Ended::into_execution) {
+            Ok(execution) => {
+                let none = || RunError::new(Code::Internal, "the run has neither an output nor an error");
+                let error = execution.error;
+                let outcome = execution.output.ok_or_else(|| error.unwrap_or_else(none));
+                reply(outcome, execution.usage.fuel, None)
+            }
+            // Its record may not be whole: what it used is not known.
+            Err(error) => reply(Err(RunError::new(error.code, error.detail)), call.fuel, None),
+        }
+    }
+
+    /// Everything that can refuse a call before it is a run.
+    async fn admit(&self, call: &ChildCall, cancel: CancellationToken) -> Result<Admitted, Refusal> {
+        let started = Instant::now();
+        let (name, function) = match call.skill.split_once('#') {
+            Some((name, function)) => (name, Some(function)),
+            None => (call.skill.as_str(), None),
+        };
+        let pin = self.pin(name)?;
+        let line = self.line.below(&self.skill, self.execution);
+        self.require_line(pin, &line)?;
+        let skill = self.executor.registry.pinned(pin.id).ok_or_else(|| gone(pin))?;
+        let function_at = skill.function(function)?;
+        let left = call.deadline.saturating_duration_since(started);
+        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        if left_ms == 0 {
+            return Err(Error::new(Code::Timeout, "the deadline of the caller has come").into());
+        }
+        let limits = self.limits(&skill, &line, (call.fuel, left_ms));
+        let skill = self.executor.registry.runnable(skill, call.deadline).await?;
+        let reference = match function {
+            Some(function) => SkillRef::FunctionOf(pin.id, function.to_owned()),
+            None => SkillRef::Id(pin.id),
+        };
+        let request = ExecutionRequest {
+            session_id: self.session.clone(),
+            offline: self.offline,
+            read_only: self.read_only,
+            ..ExecutionRequest::new(reference, StrictJson::parse(&call.args)?)
+        };
+        check_args(&request, (&skill, function_at), &limits)?;
+        let caller = self.caller.clone();
+        Ok(Admitted {
+            caller,
+            request,
+            skill,
+            function: function_at,
+            limits,
+            started,
+            queue_ms: 0.0,
+            cancel,
+            line,
+            place: None,
+        })
+    }
+
+    /// The granted skill of this name, if every layer allows it.
+    fn pin(&self, name: &str) -> Result<&Pin, Refusal> {
+        let skill = &self.skill.skill;
+        let Some(pin) = skill.pinned.iter().find(|pin| pin.is_called(name)) else {
+            let name = crate::model::quotable(name);
+            let fix = format!("add \"{name}\" to grants.skills in the manifest and push it as a new version");
+            return Err(Refusal::denied("this skill was not granted", Some((format!("skills: {name}"), fix))));
+        };
+        let (name, key) = (&pin.name, &self.caller.key);
+        let with = |whose: &str, then: &str| {
+            let fix =
+                format!("make a key with {{\"ceilings\": {{\"skills\": [\"{name}\"]}}}} (POST /api/keys), and {then}");
+            Some((format!("ceilings.skills of the {whose} key: {name}"), fix))
+        };
+        let above = self.line.ceilings.iter().all(|ceilings| pin.is_within(ceilings.as_deref()));
+        if !pin.is_within(skill.frozen_skills.as_deref()) || !above {
+            let missing = with("registering", "push the skills that call it again with that key");
+            return Err(Refusal::denied("the key that registered a calling skill does not allow it", missing));
+        }
+        if !pin.is_within(key.max_skills().as_deref()) {
+            return Err(Refusal::denied("the calling key does not allow it", with("calling", "call with that key")));
+        }
+        if !key.may_see(name) {
+            let fix = format!("skillvisor keys create NAME --skill {name}, with all others that it needs");
+            let missing = Some((format!("skills of the calling key: {name}"), fix));
+            return Err(Refusal::denied("the calling key may not see this skill", missing));
+        }
+        Ok(pin)
+    }
+
+    /// Refuses what would go too deep, or in a circle.
+    fn require_line(&self, pin: &Pin, line: &Line) -> Result<(), Refusal> {
+        if line.skills.contains(&pin.id) {
+            let why = format!("{}@{} waits for this call already", pin.name, pin.version);
+            return Err(Refusal::denied(why, None));
+        }
+        if line.depth() > MAX_DEPTH {
+            return Err(Refusal::denied(format!("skills call each other {MAX_DEPTH} deep at most"), None));
+        }
+        Ok(())
+    }
+
+    /// Its own limits, under every ceiling and under what the caller has left.
+    fn limits(&self, skill: &RegisteredSkill, line: &Line, (fuel, left_ms): (u64, u64)) -> Limits {
+        let skill = &skill.skill;
+        let own = skill.limits.intersect(skill.frozen_limits).intersect(self.caller.key.max_limits());
+        let own = line.limits.map_or(own, |limits| own.intersect(limits));
+        own.intersect(Limits { fuel: Fuel::Metered(fuel), timeout_ms: left_ms, ..own })
+    }
+}
+
+fn gone(pin: &Pin) -> Error {
+    let detail = format!("{}@{} is no longer there; push the skill that calls it again", pin.name, pin.version);
+    Error::new(Code::NotFound, detail)
+}
+
+fn reply(
+    outcome: Result<Box<serde_json::value::RawValue>, RunError>,
+    fuel: u64,
+    missing: Option<(String, String)>,
+) -> ChildReply {
+    ChildReply { outcome, fuel, missing }
+}
