@@ -180,6 +180,14 @@ pub trait SandboxProvider: Send + Sync {
     /// guest that fails, or breaks a limit, is an `Ok` whose outcome says so.
     fn run(&self, call: SandboxCall) -> BoxFuture<'_, Result<SandboxReply, Error>>;
 
+    /// The WIT of a component, as text.
+    ///
+    /// # Errors
+    ///
+    /// `not_found` for what has none, `not_supported` where it cannot be printed, `overloaded` if
+    /// others wait.
+    fn wit(&self, digest: Digest, file: PathBuf) -> BoxFuture<'_, Result<String, Error>>;
+
     /// Forgets a component that no skill needs any more.
     fn forget(&self, digest: Digest);
 

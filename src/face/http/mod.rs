@@ -26,6 +26,7 @@ mod staging;
 mod tls;
 mod untaken;
 mod wire;
+mod wit;
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
@@ -108,6 +109,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::show))
         .routes(routes!(skills::show, skills::change, skills::delete))
         .routes(routes!(component::download))
+        .routes(routes!(wit::show))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))

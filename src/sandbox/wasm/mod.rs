@@ -6,9 +6,12 @@ mod compile;
 mod components;
 mod egress;
 mod engine;
+mod handler;
 mod limiter;
 mod output;
+mod preview1;
 mod probe;
+mod program;
 mod room;
 mod run;
 mod state;
@@ -25,9 +28,10 @@ use tokio::sync::oneshot;
 use wasmtime::Engine;
 
 use crate::egress::Guard;
-use crate::model::{Digest, Error};
+use crate::model::{Code, Digest, Error};
 use crate::telemetry::Telemetry;
 
+use super::shape::Shape;
 use super::{BoxFuture, PrepareRequest, Preparing, SandboxCall, SandboxProvider, SandboxReply};
 
 use self::compile::Compiler;
@@ -89,7 +93,8 @@ impl WasmSandbox {
             Room::new(settings.instances, memories),
             Arc::clone(&settings.egress),
         )?;
-        let components = Components::open(engine, linker, settings.cache.join(&hash))?;
+        let modules = preview1::linker(&engine).map_err(Error::internal)?;
+        let components = Components::open(engine, (linker, modules), settings.cache.join(&hash))?;
         let compiler = Compiler::start(settings, components.directory(), &hash);
         Ok(Self { components, compiler, guests, reset })
     }
@@ -123,6 +128,15 @@ impl SandboxProvider for WasmSandbox {
         Box::pin(async move {
             let loaded = self.components.get(call.digest)?;
             self.guests.run(loaded, call).await
+        })
+    }
+
+    fn wit(&self, digest: Digest, file: PathBuf) -> BoxFuture<'_, Result<String, Error>> {
+        Box::pin(async move {
+            if self.components.notes(digest).is_some_and(|notes| notes.shape == Shape::Module) {
+                return Err(Error::new(Code::NotFound, "a core module has no WIT"));
+            }
+            self.compiler.wit(digest, &file).await
         })
     }
 

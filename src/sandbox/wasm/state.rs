@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use wasmtime::component::ResourceTable;
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::p1::WasiP1Ctx;
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::egress::Guard;
@@ -13,7 +16,7 @@ use crate::sandbox::{RunContext, SandboxCall};
 use super::budget::Share;
 use super::egress::Egress;
 use super::limiter::MemoryLimiter;
-use super::output::CappedOutput;
+use super::output::{CappedOutput, Overflow};
 
 /// Host resources (streams, pollables, …) that a guest may hold at once. What hangs on one of
 /// them is host memory that `limits.memoryMb` does not count: about 60 KiB for a request with
@@ -33,14 +36,26 @@ pub(super) struct State {
     pub(super) stdout: CappedOutput,
     pub(super) stderr: CappedOutput,
     pub(super) egress: Egress,
+    /// How a program said that it ended.
+    pub(super) exit_code: Option<i32>,
+    /// What a program is started with.
+    program: Option<Program>,
     wasi: Option<WasiCtx>,
+    preview1: Option<Box<WasiP1Ctx>>,
     table: ResourceTable,
     http: WasiHttpCtx,
 }
 
+/// What a program is started with, as its one argument and as its stdin.
+struct Program {
+    name: String,
+    stdin: Bytes,
+}
+
 impl State {
-    /// The state for a call, with a share of the memory and a way out.
-    pub(super) fn new(call: &SandboxCall, share: Share, egress: Arc<Guard>) -> Self {
+    /// The state for a call, with a share of the memory and a way out. `overflow` is what becomes
+    /// of stdout when it is full.
+    pub(super) fn new(call: &SandboxCall, (share, overflow): (Share, Overflow), egress: Arc<Guard>) -> Self {
         let limits = &call.limits;
         #[expect(clippy::cast_possible_truncation, reason = "at most 64 MiB")]
         let cap = limits.output_bytes as usize;
@@ -52,29 +67,53 @@ impl State {
             limiter: MemoryLimiter::new(limits.memory_mb << 20, share),
             deadline: call.deadline,
             context: Arc::clone(&call.context),
-            stdout: CappedOutput::new(cap),
-            stderr: CappedOutput::new(cap),
+            stdout: CappedOutput::new(cap, overflow),
+            stderr: CappedOutput::new(cap, Overflow::Forgotten),
             egress: Egress::new(call, egress),
+            exit_code: None,
+            program: None,
             wasi: None,
+            preview1: None,
             table,
             http,
         }
     }
+
+    /// Gives a program its stdin, and the skill's name as its own. To be called before it starts.
+    pub(super) fn start_program(&mut self, stdin: String) {
+        let name = self.context.skill.split('@').next().unwrap_or_default().to_owned();
+        self.program = Some(Program { name, stdin: stdin.into() });
+    }
+
+    /// WASI preview 1, for core modules.
+    pub(super) fn preview1(&mut self) -> &mut WasiP1Ctx {
+        self.preview1.get_or_insert_with(|| {
+            let mut ctx = wasi(&self.stdout, &self.stderr, self.program.take()).build_p1();
+            ctx.ctx().table.set_max_capacity(MAX_RESOURCES);
+            Box::new(ctx)
+        })
+    }
+}
+
+/// WASI with nothing granted: no environment, directory, address or name look-up.
+fn wasi(stdout: &CappedOutput, stderr: &CappedOutput, program: Option<Program>) -> WasiCtxBuilder {
+    let mut builder = WasiCtx::builder();
+    builder
+        .stdout(stdout.clone())
+        .stderr(stderr.clone())
+        .max_random_size(MAX_RANDOM)
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false);
+    if let Some(Program { name, stdin }) = program {
+        builder.arg(name).stdin(MemoryInputPipe::new(stdin));
+    }
+    builder
 }
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let ctx = self.wasi.get_or_insert_with(|| {
-            // Nothing is granted: no arguments, environment, directory, address or name look-up.
-            WasiCtx::builder()
-                .stdout(self.stdout.clone())
-                .stderr(self.stderr.clone())
-                .max_random_size(MAX_RANDOM)
-                .allow_tcp(false)
-                .allow_udp(false)
-                .allow_ip_name_lookup(false)
-                .build()
-        });
+        let ctx = self.wasi.get_or_insert_with(|| wasi(&self.stdout, &self.stderr, self.program.take()).build());
         WasiCtxView { ctx, table: &mut self.table }
     }
 }

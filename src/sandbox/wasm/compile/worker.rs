@@ -2,15 +2,18 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
 
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use tokio::process::{Child, Command};
 use wasmtime::Engine;
 
 use super::inspect::inspect;
 use super::protocol::Message;
-use crate::model::Digest;
+use super::{CompileSettings, print};
+use crate::model::{Code, Digest, Error};
+use crate::sandbox::shape::Shape;
 use crate::sandbox::wasm::{compatibility, engine};
 
 /// Largest code file of all, in bytes.
@@ -130,23 +133,73 @@ impl Task {
     }
 
     fn run(&self) -> Result<(), Failure> {
+        if self.hash == print::WIT {
+            return self.print();
+        }
         let engine = Engine::new(&engine::config()).map_err(Failure::unfit)?;
         if compatibility(&engine) != self.hash {
             return Err(Failure::unfit("it is of another version than the host"));
         }
-        let bytes = std::fs::read(&self.component).map_err(Failure::unfit)?;
-        // What was uploaded is what is compiled, whatever happened on the disk since.
-        if Digest::of(&bytes).hex() != self.digest {
-            return Err(Failure::unfit("the component's file is damaged: its digest is another one"));
-        }
+        let bytes = self.bytes()?;
         let found = inspect(&bytes).map_err(Failure::Component)?;
+        let is_module = found.shape == Shape::Module;
         say(&Message::Inspected(Box::new(found)));
-        let code = engine.precompile_component(&bytes).map_err(|error| Failure::Component(reason(&error)))?;
+        let code = if is_module { engine.precompile_module(&bytes) } else { engine.precompile_component(&bytes) };
+        let code = code.map_err(|error| Failure::Component(reason(&error)))?;
         require_size(code.len() as u64, bytes.len() as u64)?;
         crate::files::write_durably(&self.output, &code).map_err(Failure::unfit)?;
         say(&Message::Compiled);
         Ok(())
     }
+
+    fn print(&self) -> Result<(), Failure> {
+        let text = print::wit(&self.bytes()?).map_err(Failure::Component)?;
+        crate::files::write_durably(&self.output, text.as_bytes()).map_err(Failure::unfit)?;
+        say(&Message::Compiled);
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let bytes = std::fs::read(&self.component).map_err(Failure::unfit)?;
+        // What was uploaded is what is worked on, whatever happened on the disk since.
+        if Digest::of(&bytes).hex() != self.digest {
+            return Err(Failure::unfit("the component's file is damaged: its digest is another one"));
+        }
+        Ok(bytes)
+    }
+}
+
+/// Starts a worker for the component and the output of these names, the component's digest, and
+/// what is to be done: the name of the engine to compile for, or [`print::WIT`].
+pub(super) fn spawn(
+    settings: &CompileSettings,
+    (component, output): (&Path, &Path),
+    (digest, task): (&str, &str),
+) -> Result<Child, Error> {
+    Command::new(&settings.program)
+        // What process lists show; the program may be one of /proc.
+        .arg0("skillvisor")
+        .arg(ARGUMENT)
+        .arg(component)
+        .arg(output)
+        .arg(digest)
+        .arg(task)
+        .arg(settings.memory_mb.to_string())
+        .arg(settings.timeout.as_secs().max(1).to_string())
+        .env_clear()
+        // Else the allocator takes 1 GiB of address space before there is a limit, and leaves
+        // nothing of a smaller one. In KiB.
+        .env("MIMALLOC_ARENA_RESERVE", "65536")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| {
+            let detail = "the compile worker could not be started; the host's log says why";
+            Error { source: Some(error.into()), ..Error::new(Code::Unavailable, detail) }
+        })
 }
 
 /// Refuses code that is out of all proportion to its component: whoever uploads little must
