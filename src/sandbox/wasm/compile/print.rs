@@ -111,6 +111,9 @@ fn unprintable() -> Error {
 ///
 /// Why there is none.
 pub(super) fn wit(bytes: &[u8]) -> Result<String, String> {
+    if !wasmparser::Parser::is_component(bytes) {
+        return Err("it is no component".into());
+    }
     let decoded = wit_component::decode(bytes).map_err(|error| format!("{error:#}"))?;
     let main = decoded.package();
     if matches!(decoded, DecodedWasm::WitPackage(..)) {
