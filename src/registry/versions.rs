@@ -37,6 +37,19 @@ impl Registry {
         }
     }
 
+    /// The skill that `reference` means for this caller, and the WIT of its component.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::get`]; `not_found` for what has none, `not_supported` where it cannot be
+    /// printed, `overloaded` if others wait.
+    pub async fn wit(&self, caller: &Caller, reference: &SkillRef) -> Result<(Arc<RegisteredSkill>, String), Error> {
+        let found = self.get(caller, reference)?;
+        let digest = found.skill.handler.digest();
+        let text = self.sandbox.wit(digest, self.blob(digest)).await?;
+        Ok((found, text))
+    }
+
     /// Every version of a skill that this caller may name, highest first, own ones hiding
     /// global ones. None is not an error.
     ///

@@ -210,6 +210,14 @@ pub trait SandboxProvider: Send + Sync {
     /// `compiling` or `invalid_component` if it cannot be loaded.
     fn ready(&self, call: SandboxCall) -> Result<Box<dyn ReadyRun>, Error>;
 
+    /// The WIT of a component, as text.
+    ///
+    /// # Errors
+    ///
+    /// `not_found` for what has none, `not_supported` where it cannot be printed, `overloaded` if
+    /// others wait.
+    fn wit(&self, digest: Digest, file: PathBuf) -> BoxFuture<'_, Result<String, Error>>;
+
     /// Forgets a component that no skill needs any more.
     fn forget(&self, digest: Digest);
 

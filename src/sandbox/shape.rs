@@ -1,8 +1,9 @@
-//! By what a component is called: one text, or values of the types it declares.
+//! By what a guest is called: one text, values of the types it declares, or what a program or a
+//! server is given.
 
 use serde::{Deserialize, Serialize};
 
-/// How a component is called (SPEC §4).
+/// How a guest is called (SPEC §4).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Shape {
@@ -11,6 +12,13 @@ pub(crate) enum Shape {
     Skill,
     /// By its own exports, with values of their types.
     Typed(Vec<TypedExport>),
+    /// As a program, by the export of this name, a `wasi:cli/run`: JSON on stdin, the result on stdout.
+    Command(String),
+    /// As a server, by the export of this name, a `wasi:http/incoming-handler`: JSON in a request,
+    /// the result in the response.
+    Http(String),
+    /// As a program that is no component but a core module for WASI preview 1.
+    Module,
 }
 
 /// An exported function that JSON can be turned into a call of.

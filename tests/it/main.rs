@@ -89,6 +89,9 @@ mod powers;
 /// Components whose functions have types of their own.
 mod typed;
 
+/// Programs and servers that were not written for this host.
+mod shapes;
+
 /// Requests put together at random.
 mod garbage;
 

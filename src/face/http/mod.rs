@@ -29,6 +29,7 @@ mod staging;
 mod tls;
 mod untaken;
 mod wire;
+mod wit;
 
 use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
@@ -121,6 +122,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(files::list))
         .routes(routes!(files::list_root))
         .routes(routes!(files::show, files::put, files::delete))
+        .routes(routes!(wit::show))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use wasmtime::Engine;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
+use wasmtime::{Engine, Module, Store};
 
 use crate::files;
 use crate::model::{Code, Digest, Error};
@@ -23,7 +23,6 @@ use super::typed::{self, TypedFunction};
 
 /// A component that can be instantiated at once.
 pub(super) struct Loaded {
-    pub(super) instance: InstancePre<State>,
     pub(super) entry: Entry,
     /// Linear memories of one instance.
     pub(super) memories: u32,
@@ -31,18 +30,43 @@ pub(super) struct Loaded {
     pub(super) lumps: Arc<Lumps>,
 }
 
-/// Where a component is entered.
+/// What is made an instance of, and where that is entered.
 pub(super) enum Entry {
     /// At its `run`, JSON text in and out.
-    Run(ComponentExportIndex),
+    Run(InstancePre<State>, ComponentExportIndex),
     /// At the function of this name.
-    Typed(HashMap<String, TypedFunction>),
+    Typed(InstancePre<State>, HashMap<String, TypedFunction>),
+    /// At the `run` of its `wasi:cli/run`.
+    Command(InstancePre<State>, ComponentExportIndex),
+    /// At the `handle` of its `wasi:http/incoming-handler`.
+    Http(InstancePre<State>, ComponentExportIndex),
+    /// At the `_start` of a core module.
+    Module(wasmtime::InstancePre<State>),
+}
+
+impl Entry {
+    /// Whether what it prints is its output.
+    pub(super) fn is_program(&self) -> bool {
+        matches!(self, Self::Command(..) | Self::Module(_))
+    }
+
+    /// Makes an instance and calls nothing.
+    pub(super) async fn instantiate(&self, store: &mut Store<State>) -> wasmtime::Result<()> {
+        match self {
+            Self::Run(instance, _)
+            | Self::Typed(instance, _)
+            | Self::Command(instance, _)
+            | Self::Http(instance, _) => instance.instantiate_async(store).await.map(drop),
+            Self::Module(instance) => instance.instantiate_async(store).await.map(drop),
+        }
+    }
 }
 
 /// The compiled components of one engine configuration.
 pub(super) struct Components {
     engine: Engine,
     linker: Linker<State>,
+    modules: wasmtime::Linker<State>,
     directory: PathBuf,
     /// The same directory, open since it was looked at: what is loaded comes out of this one,
     /// whatever lies at its path by then.
@@ -56,7 +80,11 @@ impl Components {
     /// # Errors
     ///
     /// `unavailable` if somebody else could put code there.
-    pub(super) fn open(engine: Engine, linker: Linker<State>, directory: PathBuf) -> Result<Self, Error> {
+    pub(super) fn open(
+        engine: Engine,
+        (linker, modules): (Linker<State>, wasmtime::Linker<State>),
+        directory: PathBuf,
+    ) -> Result<Self, Error> {
         files::create_private_directory(&directory).map_err(Error::internal)?;
         let opened = File::open(&directory).map_err(Error::internal)?;
         let above = directory.parent().unwrap_or(&directory);
@@ -66,7 +94,7 @@ impl Components {
                 return Err(Error::new(Code::Unavailable, detail));
             }
         }
-        Ok(Self { engine, linker, directory, opened, loaded: Mutex::default() })
+        Ok(Self { engine, linker, modules, directory, opened, loaded: Mutex::default() })
     }
 
     /// Where the code lies.
@@ -96,7 +124,7 @@ impl Components {
         self.notes(digest)
     }
 
-    fn notes(&self, digest: Digest) -> Option<Inspection> {
+    pub(super) fn notes(&self, digest: Digest) -> Option<Inspection> {
         let notes = std::fs::read(self.file(digest, "json")).ok()?;
         serde_json::from_slice(&notes).ok()
     }
@@ -118,7 +146,7 @@ impl Components {
     /// Forgets a component and its code.
     pub(super) fn forget(&self, digest: Digest) {
         self.loaded.lock().remove(&digest);
-        for kind in ["cwasm", "json"] {
+        for kind in ["cwasm", "json", "wit"] {
             let _ = std::fs::remove_file(self.file(digest, kind));
         }
     }
@@ -151,28 +179,57 @@ impl Components {
         let file = self.code(digest).map_err(absent)?;
         // The engine wants a path; this one leads to the very file that was looked at.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-        #[expect(unsafe_code, reason = "the one door through which code enters the process")]
-        // SAFETY: the directory was checked to be ours alone when it was opened, the file is ours
-        // alone, and only the compile workers' output is renamed into it, whole and synced.
-        let component = unsafe { Component::deserialize_file(&self.engine, path) };
-        let unfit = |error: wasmtime::Error| {
-            Error::new(Code::InvalidComponent, format!("it does not fit this host: {}", reason(&error)))
-        };
-        let component = component.map_err(unfit)?;
-        let instance = self.linker.instantiate_pre(&component).map_err(unfit)?;
-        let entry = self.entry(digest, &component)?;
-        let memories = component.resources_required().map_or(0, |needs| needs.num_memories);
-        Ok(Loaded { instance, entry, memories, lumps: Arc::default() })
+        match self.notes(digest).unwrap_or_default().shape {
+            Shape::Module => self.load_module(&path),
+            shape => self.load_component(&path, shape),
+        }
     }
 
-    fn entry(&self, digest: Digest, component: &Component) -> Result<Entry, Error> {
-        let missing = |name: String| Error::new(Code::InvalidComponent, format!("it exports no `{name}`"));
-        match self.notes(digest).unwrap_or_default().shape {
-            Shape::Skill => {
-                component.get_export_index(None, RUN).map(Entry::Run).ok_or_else(|| missing(RUN.to_owned()))
-            }
-            Shape::Typed(exports) => typed::functions(component, exports).map(Entry::Typed).map_err(missing),
+    fn load_component(&self, path: &str, shape: Shape) -> Result<Loaded, Error> {
+        #[expect(unsafe_code, reason = "the door through which components' code enters the process")]
+        // SAFETY: the directory was checked to be ours alone when it was opened, the file is ours
+        // alone, and only the compile workers' output is renamed into it, whole and synced.
+        let component = unsafe { Component::deserialize_file(&self.engine, path) }.map_err(unfit)?;
+        let instance = self.linker.instantiate_pre(&component).map_err(unfit)?;
+        let entry = entry(&component, instance, shape)?;
+        let memories = component.resources_required().map_or(0, |needs| needs.num_memories);
+        Ok(Loaded { entry, memories, lumps: Arc::default() })
+    }
+
+    fn load_module(&self, path: &str) -> Result<Loaded, Error> {
+        #[expect(unsafe_code, reason = "the door through which modules' code enters the process")]
+        // SAFETY: as for components.
+        let module = unsafe { Module::deserialize_file(&self.engine, path) }.map_err(unfit)?;
+        let entry = Entry::Module(self.modules.instantiate_pre(&module).map_err(unfit)?);
+        let memories = module.resources_required().num_memories;
+        Ok(Loaded { entry, memories, lumps: Arc::default() })
+    }
+}
+
+fn unfit(error: wasmtime::Error) -> Error {
+    Error::new(Code::InvalidComponent, format!("it does not fit this host: {}", reason(&error)))
+}
+
+/// Where a component of this shape is entered.
+fn entry(component: &Component, instance: InstancePre<State>, shape: Shape) -> Result<Entry, Error> {
+    let missing = |name: String| Error::new(Code::InvalidComponent, format!("it exports no `{name}`"));
+    let within = |interface: String, function| {
+        let index = component.get_export_index(None, interface.as_str());
+        let index = index.and_then(|index| component.get_export_index(Some(&index), function));
+        index.ok_or_else(|| missing(interface))
+    };
+    match shape {
+        Shape::Skill => {
+            let run = component.get_export_index(None, RUN);
+            run.map(|run| Entry::Run(instance, run)).ok_or_else(|| missing(RUN.to_owned()))
         }
+        Shape::Typed(exports) => {
+            let functions = typed::functions(component, exports).map_err(missing)?;
+            Ok(Entry::Typed(instance, functions))
+        }
+        Shape::Command(interface) => Ok(Entry::Command(instance, within(interface, "run")?)),
+        Shape::Http(interface) => Ok(Entry::Http(instance, within(interface, "handle")?)),
+        Shape::Module => Err(missing("component".to_owned())),
     }
 }
 

@@ -8,11 +8,14 @@ mod components;
 mod egress;
 mod engine;
 mod files;
+mod handler;
 mod keyvalue;
 mod limiter;
 mod logging;
 mod output;
+mod preview1;
 mod probe;
+mod program;
 mod room;
 mod run;
 mod settings;
@@ -30,10 +33,11 @@ use tokio::sync::oneshot;
 use wasmtime::Engine;
 
 use crate::egress::Guard;
-use crate::model::{Digest, Error};
+use crate::model::{Code, Digest, Error};
 use crate::telemetry::Telemetry;
 
-use super::{PrepareRequest, Preparing, ReadyRun, SandboxCall, SandboxProvider};
+use super::shape::Shape;
+use super::{BoxFuture, PrepareRequest, Preparing, ReadyRun, SandboxCall, SandboxProvider};
 
 use self::compile::Compiler;
 use self::components::Components;
@@ -94,7 +98,8 @@ impl WasmSandbox {
             Room::new(settings.instances, memories),
             Arc::clone(&settings.egress),
         )?;
-        let components = Components::open(engine, linker, settings.cache.join(&hash))?;
+        let modules = preview1::linker(&engine).map_err(Error::internal)?;
+        let components = Components::open(engine, (linker, modules), settings.cache.join(&hash))?;
         let compiler = Compiler::start(settings, components.directory(), &hash);
         Ok(Self { components, compiler, guests, reset })
     }
@@ -123,6 +128,15 @@ impl SandboxProvider for WasmSandbox {
     fn ready(&self, call: SandboxCall) -> Result<Box<dyn ReadyRun>, Error> {
         let loaded = self.components.get(call.digest)?;
         Ok(Box::new(self.guests.ready(loaded, call)))
+    }
+
+    fn wit(&self, digest: Digest, file: PathBuf) -> BoxFuture<'_, Result<String, Error>> {
+        Box::pin(async move {
+            if self.components.notes(digest).is_some_and(|notes| notes.shape == Shape::Module) {
+                return Err(Error::new(Code::NotFound, "a core module has no WIT"));
+            }
+            self.compiler.wit(digest, &file).await
+        })
     }
 
     fn forget(&self, digest: Digest) {

@@ -8,20 +8,30 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
+use wasmtime::format_err;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
 use crate::model::steers;
 
 /// Most bytes a guest may hand over in one write.
 const WRITE_SIZE: usize = 64 << 10;
 
-/// stdout or stderr of one guest. Writing past the cap succeeds and is forgotten, so that a
-/// chatty guest still ends by itself.
+/// What happens to what is written past the cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overflow {
+    /// It is forgotten, and writing succeeds: a chatty guest still ends by itself.
+    Forgotten,
+    /// It ends the guest: what it writes is its output, and more than that may have.
+    Ends,
+}
+
+/// stdout or stderr of one guest.
 #[derive(Clone, Debug)]
 pub(super) struct CappedOutput {
     cap: usize,
+    overflow: Overflow,
     kept: Arc<Mutex<Kept>>,
 }
 
@@ -33,8 +43,23 @@ struct Kept {
 
 impl CappedOutput {
     /// An output that keeps `cap` bytes.
-    pub(super) fn new(cap: usize) -> Self {
-        Self { cap, kept: Arc::default() }
+    pub(super) fn new(cap: usize, overflow: Overflow) -> Self {
+        Self { cap, overflow, kept: Arc::default() }
+    }
+
+    /// Whether more was written than is kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.kept.lock().truncated
+    }
+
+    /// What was kept so far, as it is if it is UTF-8.
+    pub(super) fn text(&self) -> Option<String> {
+        String::from_utf8(self.kept.lock().bytes.clone()).ok()
+    }
+
+    /// What was kept so far, as clean text.
+    pub(super) fn clean(&self) -> String {
+        clean(&self.kept.lock().bytes, self.cap).0
     }
 
     /// What was kept, as clean text, and whether something was thrown away.
@@ -100,6 +125,9 @@ impl Pollable for CappedOutput {
 impl OutputStream for CappedOutput {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
         self.keep(&bytes);
+        if self.overflow == Overflow::Ends && self.is_full() {
+            return Err(StreamError::Trap(format_err!("stdout is full")));
+        }
         Ok(())
     }
 
@@ -133,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_forgotten_and_said_so() {
-        let output = CappedOutput::new(5);
+        let output = CappedOutput::new(5, Overflow::Forgotten);
         output.keep(b"abc");
         output.keep(b"defg");
         assert_eq!(output.take(), ("abcde".to_owned(), true));
@@ -141,7 +169,7 @@ mod tests {
 
     #[test]
     fn replacements_do_not_make_more_of_it_than_the_cap() {
-        let output = CappedOutput::new(100);
+        let output = CappedOutput::new(100, Overflow::Forgotten);
         output.keep(&[0xff; 100]);
         let (text, truncated) = output.take();
         assert!(text.len() <= 100 && truncated, "{} bytes", text.len());
@@ -149,7 +177,7 @@ mod tests {
 
     #[test]
     fn control_characters_and_broken_utf8_do_not_come_through() {
-        let output = CappedOutput::new(100);
+        let output = CappedOutput::new(100, Overflow::Forgotten);
         output.keep(b"a\x1b[31mb\r\n\tc\xff\x00\xe2\x80\xae");
         assert_eq!(output.take(), ("a[31mb\n\tc\u{fffd}".to_owned(), false));
     }

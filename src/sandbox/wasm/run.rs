@@ -15,12 +15,12 @@ use crate::sandbox::{Ended, Ends, ReadyRun, SandboxCall, SandboxReply};
 
 use super::budget::{Budget, Share};
 use super::components::{Entry, Loaded};
-use super::output::CappedOutput;
+use super::output::{CappedOutput, Overflow};
 use super::room::{self, Room};
 use super::state::{MAX_RESOURCES, State};
 use super::threads::{Handles, Threads};
 use super::ticker::Ticker;
-use super::typed;
+use super::{handler, preview1, program, typed};
 
 /// What a guest may hand over in one call besides its output, in bytes.
 const HOST_CALL_BYTES: usize = 64 << 10;
@@ -63,7 +63,7 @@ struct Guest {
 }
 
 /// How a call came back from the guest.
-type Called = wasmtime::Result<Result<String, RunError>>;
+pub(super) type Called = wasmtime::Result<Result<String, RunError>>;
 
 impl ReadyRun for Guest {
     fn begin(self: Box<Self>, ended: Ended) {
@@ -123,7 +123,7 @@ impl Guests {
                 let ended = if with_call {
                     call(&mut attempt.store, &loaded, &attempt.call, args).await.map(drop)
                 } else {
-                    loaded.instance.instantiate_async(&mut attempt.store).await.map(drop)
+                    loaded.entry.instantiate(&mut attempt.store).await
                 };
                 ended.map_err(Error::internal)?;
                 drop(attempt);
@@ -152,7 +152,8 @@ impl Attempt {
         call: SandboxCall,
         (share, egress): (Share, Arc<Guard>),
     ) -> Result<Self, Error> {
-        let state = State::new(&call, share, egress);
+        let overflow = if loaded.entry.is_program() { Overflow::Ends } else { Overflow::Forgotten };
+        let state = State::new(&call, (share, overflow), egress);
         let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
@@ -161,8 +162,9 @@ impl Attempt {
         // Compiled code keeps count by itself, and tells only when a step is used up.
         store.fuel_async_yield_interval(Some(FUEL_STEP)).map_err(Error::internal)?;
         let handed_over = match &loaded.entry {
-            Entry::Run(_) => output_bytes(&call.limits),
-            Entry::Typed(_) => typed::host_call_bytes(&call.limits),
+            Entry::Run(..) | Entry::Command(..) | Entry::Http(..) => output_bytes(&call.limits),
+            Entry::Typed(..) => typed::host_call_bytes(&call.limits),
+            Entry::Module(_) => preview1::host_call_bytes(&call.limits),
         };
         store.set_hostcall_fuel(handed_over + HOST_CALL_BYTES);
         store.set_epoch_deadline(1);
@@ -194,6 +196,7 @@ impl Attempt {
             Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
         let state = self.store.into_data();
+        let exit_code = state.exit_code.or(exit_code);
         let (mut denials, egress_bytes) = state.egress.end();
         denials.extend(state.files.end());
         let (stdout, stdout_truncated) = self.stdout.take();
@@ -253,16 +256,19 @@ impl Attempt {
 
 /// Makes the call that was `asked` for in a fresh instance.
 async fn call(store: &mut Store<State>, loaded: &Loaded, asked: &SandboxCall, args: String) -> Called {
-    let run = match &loaded.entry {
-        Entry::Run(run) => *run,
-        Entry::Typed(functions) => {
+    // Each other way in a place of its own, so that this one carries none of them along.
+    let (instance, run) = match &loaded.entry {
+        Entry::Run(instance, run) => (instance, *run),
+        Entry::Command(instance, run) => return Box::pin(program::command(store, (instance, *run), asked, args)).await,
+        Entry::Module(instance) => return Box::pin(program::module(store, instance, asked, args)).await,
+        Entry::Http(instance, handle) => return Box::pin(handler::call(store, (instance, *handle), asked, args)).await,
+        Entry::Typed(instance, functions) => {
             let function = functions.get(&*asked.function);
             let function = function.ok_or_else(|| format_err!("it has no function `{}`", asked.function))?;
-            // In a place of its own, so that the other way carries none of it along.
-            return Box::pin(typed::call(store, &loaded.instance, function, (&args, &asked.limits))).await;
+            return Box::pin(typed::call(store, instance, function, (&args, &asked.limits))).await;
         }
     };
-    let instance = loaded.instance.instantiate_async(&mut *store).await?;
+    let instance = instance.instantiate_async(&mut *store).await?;
     let run = instance.get_typed_func::<(String,), (Result<String, SkillError>,)>(&mut *store, run)?;
     Ok(run.call_async(store, (args,)).await?.0.map_err(|error| skill_error(&error)))
 }

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use wasmtime::component::ResourceTable;
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::p1::WasiP1Ctx;
+use wasmtime_wasi::p2::pipe::MemoryInputPipe;
+use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::egress::Guard;
@@ -14,7 +17,7 @@ use super::budget::Share;
 use super::egress::Egress;
 use super::files::{FilesView, GuestFiles};
 use super::limiter::MemoryLimiter;
-use super::output::CappedOutput;
+use super::output::{CappedOutput, Overflow};
 
 /// Host resources (streams, pollables, …) that a guest may hold at once. What hangs on one of
 /// them is host memory that `limits.memoryMb` does not count: about 60 KiB for a request with
@@ -36,14 +39,26 @@ pub(super) struct State {
     pub(super) egress: Egress,
     pub(super) files: GuestFiles,
     pub(super) powers: Option<Arc<dyn Powers>>,
+    /// How a program said that it ended.
+    pub(super) exit_code: Option<i32>,
+    /// What a program is started with.
+    program: Option<Program>,
     wasi: Option<WasiCtx>,
+    preview1: Option<Box<WasiP1Ctx>>,
     pub(super) table: ResourceTable,
     http: WasiHttpCtx,
 }
 
+/// What a program is started with, as its one argument and as its stdin.
+struct Program {
+    name: String,
+    stdin: Bytes,
+}
+
 impl State {
-    /// The state for a call, with a share of the memory and a way out.
-    pub(super) fn new(call: &SandboxCall, share: Share, egress: Arc<Guard>) -> Self {
+    /// The state for a call, with a share of the memory and a way out. `overflow` is what becomes
+    /// of stdout when it is full.
+    pub(super) fn new(call: &SandboxCall, (share, overflow): (Share, Overflow), egress: Arc<Guard>) -> Self {
         let limits = &call.limits;
         #[expect(clippy::cast_possible_truncation, reason = "at most 64 MiB")]
         let cap = limits.output_bytes as usize;
@@ -55,12 +70,15 @@ impl State {
             limiter: MemoryLimiter::new(limits.memory_mb << 20, share),
             deadline: call.deadline,
             context: Arc::clone(&call.context),
-            stdout: CappedOutput::new(cap),
-            stderr: CappedOutput::new(cap),
+            stdout: CappedOutput::new(cap, overflow),
+            stderr: CappedOutput::new(cap, Overflow::Forgotten),
             egress: Egress::new(call, egress),
             files: GuestFiles::new(call),
             powers: call.powers.clone(),
+            exit_code: None,
+            program: None,
             wasi: None,
+            preview1: None,
             table,
             http,
         }
@@ -71,33 +89,56 @@ impl State {
         let left = self.deadline.saturating_duration_since(Instant::now());
         self.context.deadline_ms.saturating_sub(i64::try_from(left.as_millis()).unwrap_or(i64::MAX))
     }
-}
 
-impl State {
     /// The owner's files, for `wasi:filesystem`.
     pub(super) fn files(&mut self) -> FilesView<'_> {
         FilesView { files: &mut self.files, table: &mut self.table }
     }
+
+    /// Gives a program its stdin, and the skill's name as its own. To be called before it starts.
+    pub(super) fn start_program(&mut self, stdin: String) {
+        let name = self.context.skill.split('@').next().unwrap_or_default().to_owned();
+        self.program = Some(Program { name, stdin: stdin.into() });
+    }
+
+    /// WASI preview 1, for core modules.
+    pub(super) fn preview1(&mut self) -> &mut WasiP1Ctx {
+        self.preview1.get_or_insert_with(|| {
+            let mut ctx = wasi((&self.stdout, &self.stderr), self.powers.as_deref(), self.program.take()).build_p1();
+            ctx.ctx().table.set_max_capacity(MAX_RESOURCES);
+            Box::new(ctx)
+        })
+    }
+}
+
+/// WASI without any directory, address or name look-up. The workspace is not WASI's own affair: it
+/// has to be counted (`files`).
+fn wasi(
+    (stdout, stderr): (&CappedOutput, &CappedOutput),
+    powers: Option<&dyn Powers>,
+    program: Option<Program>,
+) -> WasiCtxBuilder {
+    let mut builder = WasiCtx::builder();
+    for (name, value) in powers.iter().flat_map(|powers| powers.env()) {
+        builder.env(name, value);
+    }
+    builder
+        .stdout(stdout.clone())
+        .stderr(stderr.clone())
+        .max_random_size(MAX_RANDOM)
+        .allow_tcp(false)
+        .allow_udp(false)
+        .allow_ip_name_lookup(false);
+    if let Some(Program { name, stdin }) = program {
+        builder.arg(name).stdin(MemoryInputPipe::new(stdin));
+    }
+    builder
 }
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let ctx = self.wasi.get_or_insert_with(|| {
-            // No arguments, address or name look-up. The workspace is not WASI's own affair: it has
-            // to be counted (`files`).
-            let mut builder = WasiCtx::builder();
-            for (name, value) in self.powers.iter().flat_map(|powers| powers.env()) {
-                builder.env(name, value);
-            }
-            builder
-                .stdout(self.stdout.clone())
-                .stderr(self.stderr.clone())
-                .max_random_size(MAX_RANDOM)
-                .allow_tcp(false)
-                .allow_udp(false)
-                .allow_ip_name_lookup(false)
-                .build()
-        });
+        let (outputs, powers) = ((&self.stdout, &self.stderr), self.powers.as_deref());
+        let ctx = self.wasi.get_or_insert_with(|| wasi(outputs, powers, self.program.take()).build());
         WasiCtxView { ctx, table: &mut self.table }
     }
 }

@@ -1,4 +1,4 @@
-//! A look into a component: may it run here, and what is in it?
+//! A look into a component or a core module: may it run here, and what is in it?
 //!
 //! Reads types only; nothing is compiled. Runs inside the worker, since it reads strangers' bytes.
 
@@ -11,15 +11,15 @@ use crate::model::{Function, Schemas, plain};
 use crate::sandbox::Inspection;
 use crate::sandbox::shape::Shape;
 
-use super::typed;
+use super::{module, typed, worlds};
 
 /// Name of the function that a skill exports.
 pub(in crate::sandbox::wasm) const RUN: &str = "run";
 
 /// Longest text taken from a component's metadata, in bytes.
-const MAX_TEXT: usize = 1024;
+pub(super) const MAX_TEXT: usize = 1024;
 /// Most imports that are listed.
-const MAX_IMPORTS: usize = 1000;
+pub(super) const MAX_IMPORTS: usize = 1000;
 
 /// What every guest may import, with the versions that fit.
 const OFFERED: &[(&str, &str, &[&str])] = &[
@@ -69,6 +69,8 @@ const OFFERED_DRAFTS: &[&str] = &[
 /// What was seen while walking through the bytes.
 #[derive(Default)]
 struct Seen {
+    /// Whether it is a core module.
+    module: bool,
     imports: Vec<String>,
     exports: Vec<String>,
     memory_bytes: u64,
@@ -84,9 +86,14 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
         return Err("it is not WebAssembly: the first four bytes are not \\0asm".into());
     }
     let seen = walk(bytes)?;
+    let kind = if seen.module { "module" } else { "component" };
     let types = Validator::new_with_features(features())
         .validate_all(bytes)
-        .map_err(|error| format!("it is not a valid component: {}", plain(&error.to_string(), MAX_TEXT)))?;
+        .map_err(|error| format!("it is not a valid {kind}: {}", plain(&error.to_string(), MAX_TEXT)))?;
+    if seen.module {
+        let imports = module::look(types.as_ref())?;
+        return Ok(describe(bytes, Seen { imports, ..seen }, Found::alone(Shape::Module)));
+    }
     let unknown: Vec<_> = seen.imports.iter().filter(|name| !is_offered(name)).cloned().collect();
     if !unknown.is_empty() {
         return Err(format!("it imports what this host does not have: {}", unknown.join(", ")));
@@ -107,8 +114,10 @@ fn walk(bytes: &[u8]) -> Result<Seen, String> {
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload.map_err(|error| format!("it cannot be read: {}", plain(&error.to_string(), MAX_TEXT)))?;
         match payload {
-            Payload::Version { encoding: Encoding::Module, .. } if depth == 0 => return Err(core_module()),
-            Payload::Version { .. } => depth += 1,
+            Payload::Version { encoding, .. } => {
+                seen.module |= depth == 0 && encoding == Encoding::Module;
+                depth += 1;
+            }
             Payload::End(_) => depth -= 1,
             Payload::ComponentImportSection(section) if depth == 1 => {
                 for import in section.into_iter().take(MAX_IMPORTS) {
@@ -137,11 +146,6 @@ fn walk(bytes: &[u8]) -> Result<Seen, String> {
     Ok(seen)
 }
 
-fn core_module() -> String {
-    "it is a core module, not a component; build it for wasm32-wasip2, or wrap it with `wasm-tools component new`"
-        .into()
-}
-
 /// Whether the host has an interface of this name, in a version that fits.
 fn is_offered(import: &str) -> bool {
     if OFFERED_DRAFTS.contains(&import) {
@@ -155,28 +159,52 @@ fn is_offered(import: &str) -> bool {
     })
 }
 
-/// The functions of a component, or none where it exports `run: func(args: string) ->
-/// result<string, skill-error>`, which wins.
+/// How something is called, and by what.
+struct Found {
+    shape: Shape,
+    /// None where there is one way to call it.
+    functions: Option<Vec<Function>>,
+    warnings: Vec<String>,
+}
+
+impl Found {
+    fn alone(shape: Shape) -> Self {
+        Self { shape, functions: None, warnings: Vec::new() }
+    }
+}
+
+/// How a component is called: the first of the ways that fits (SPEC §4).
 ///
 /// # Errors
 ///
 /// Why there is nothing to call.
-fn entries(types: &Types, exports: &[String]) -> Result<Option<typed::Found>, String> {
+fn entries(types: &Types, exports: &[String]) -> Result<Found, String> {
     let types = types.as_ref();
     let found = match types.component_item_for_export(RUN).map(|item| item.ty) {
         Some(ComponentEntityType::Func(id)) => is_run(types, id),
         _ => false,
     };
     if found {
-        return Ok(None);
+        return Ok(Found::alone(Shape::Skill));
     }
-    if let Some(found) = typed::find(types, exports)? {
-        return Ok(Some(found));
+    let uncallable = match typed::find(types, exports) {
+        Ok(Some(typed::Found { functions, exports, warnings })) => {
+            return Ok(Found { shape: Shape::Typed(exports), functions: Some(functions), warnings });
+        }
+        Ok(None) => None,
+        Err(reason) => Some(reason),
+    };
+    if let Some(shape) = worlds::find(types, exports) {
+        return Ok(Found::alone(shape));
+    }
+    if let Some(reason) = uncallable {
+        return Err(reason);
     }
     let exported = if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") };
     Err(format!(
         "it does not export `run: func(args: string) -> result<string, skill-error>` of the world \
-         skillvisor:skill/skill, nor any other function; it exports {exported}"
+         skillvisor:skill/skill, nor any other function, nor `wasi:cli/run` or \
+         `wasi:http/incoming-handler` of version 0.2; it exports {exported}"
     ))
 }
 
@@ -206,7 +234,7 @@ fn is_string(types: TypesRef<'_>, kind: &ComponentValType) -> bool {
     }
 }
 
-fn describe(bytes: &[u8], seen: Seen, found: Option<typed::Found>) -> Inspection {
+fn describe(bytes: &[u8], seen: Seen, found: Found) -> Inspection {
     let metadata = wasm_metadata::Payload::from_binary(bytes).ok();
     let metadata = metadata.as_ref().map(wasm_metadata::Payload::metadata);
     let text = |value: Option<String>| value.map(|value| plain(&value, MAX_TEXT));
@@ -218,19 +246,15 @@ fn describe(bytes: &[u8], seen: Seen, found: Option<typed::Found>) -> Inspection
         callable: true,
         reason: None,
     };
-    let (shape, functions, warnings) = match found {
-        None => (Shape::Skill, vec![run()], Vec::new()),
-        Some(found) => (Shape::Typed(found.exports), found.functions, found.warnings),
-    };
     Inspection {
         name: text(metadata.and_then(|m| m.name.clone())),
         version: text(metadata.and_then(|m| m.version.as_ref()).map(ToString::to_string)),
-        functions,
+        functions: found.functions.unwrap_or_else(|| vec![run()]),
         description,
         imports: seen.imports,
         minimum_memory_bytes: seen.memory_bytes,
-        warnings,
-        shape,
+        warnings: found.warnings,
+        shape: found.shape,
     }
 }
 
@@ -246,7 +270,6 @@ mod tests {
     fn what_is_no_component_is_named_for_what_it_is() {
         assert!(inspect(b"").unwrap_err().contains("not WebAssembly"));
         assert!(inspect(b"\0asm\x0d\0\x01").unwrap_err().contains("cannot be read"));
-        assert!(look("(module)").unwrap_err().contains("core module"));
         assert!(look("(component)").unwrap_err().contains("it exports nothing"));
     }
 

@@ -6,28 +6,31 @@
 
 mod bond;
 mod inspect;
+mod module;
+mod print;
 mod protocol;
 mod queue;
 mod typed;
 mod worker;
+mod worlds;
 
 #[cfg(test)]
 mod properties;
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
-use crate::model::{Code, Error};
+use crate::model::{Code, Digest, Error};
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::telemetry::Telemetry;
 
 use super::WasmSettings;
 
+use self::print::Printer;
 use self::protocol::Message;
 use self::queue::{Job, Queue, Serves};
 
@@ -59,6 +62,7 @@ const MAX_REPORT: u64 = 4 << 20;
 /// The queue of components that are to be compiled, and those who work on it.
 pub(super) struct Compiler {
     queue: Arc<Queue>,
+    printer: Printer,
 }
 
 impl Compiler {
@@ -80,7 +84,16 @@ impl Compiler {
             };
             tokio::spawn(keeper.keep());
         }
-        Self { queue }
+        Self { queue, printer: Printer::new(settings, cache.to_owned(), temporary) }
+    }
+
+    /// The WIT of the component in `file`.
+    ///
+    /// # Errors
+    ///
+    /// `not_supported` for a component whose WIT cannot be printed; `overloaded` if others wait.
+    pub(super) async fn wit(&self, digest: Digest, file: &Path) -> Result<String, Error> {
+        self.printer.print(digest, file).await
     }
 
     /// Lines a component up.
@@ -138,7 +151,8 @@ impl Keeper {
             job.inspected(Ok(inspection));
             return Ok(());
         }
-        let mut child = self.spawn(job, output)?;
+        let files = (job.request.file.as_path(), output);
+        let mut child = worker::spawn(&self.settings, files, (&job.request.digest.hex(), &self.hash))?;
         let pid = child.id().unwrap_or_default();
         tracing::info!(worker.pid = pid, component.digest = %job.request.digest, "Compile worker {pid} started");
         let work = tokio::time::timeout(self.settings.timeout, self.follow(job, &mut child));
@@ -161,34 +175,6 @@ impl Keeper {
         crate::files::open_own(&cache, &name.with_extension("cwasm")).ok()?;
         let notes = std::fs::read(self.cache.join(name).with_extension("json")).ok()?;
         serde_json::from_slice(&notes).ok()
-    }
-
-    fn spawn(&self, job: &Job, output: &Path) -> Result<Child, Error> {
-        // The worker knows the file, and not its name: see `worker`.
-        let output = crate::files::create_private(output).map_err(Error::internal)?;
-        Command::new(&self.settings.program)
-            // What process lists show; the program may be one of /proc.
-            .arg0("skillvisor")
-            .arg(worker::ARGUMENT)
-            .arg(&job.request.file)
-            .arg(job.request.digest.hex())
-            .arg(&self.hash)
-            .arg(self.settings.memory_mb.to_string())
-            .arg(self.settings.timeout.as_secs().max(1).to_string())
-            .env_clear()
-            // Else the allocator takes 1 GiB of address space before there is a limit, and leaves
-            // nothing of a smaller one. In KiB.
-            .env("MIMALLOC_ARENA_RESERVE", "65536")
-            .current_dir("/")
-            .stdin(Stdio::from(output))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| {
-                let detail = "the compile worker could not be started; the host's log says why";
-                Error { source: Some(error.into()), ..Error::new(Code::Unavailable, detail) }
-            })
     }
 
     /// Reads what the worker says, to its end.

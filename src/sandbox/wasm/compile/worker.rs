@@ -4,16 +4,19 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
+use tokio::process::{Child, Command};
 use wasmtime::Engine;
 
 use super::bond;
 use super::inspect::inspect;
 use super::protocol::Message;
-use crate::model::Digest;
+use super::{CompileSettings, print};
+use crate::model::{Code, Digest, Error};
+use crate::sandbox::shape::Shape;
 use crate::sandbox::wasm::{compatibility, engine};
 
 /// Largest code file of all, in bytes.
@@ -133,34 +136,85 @@ impl Task {
     }
 
     fn run(&self) -> Result<(), Failure> {
+        if self.hash == print::WIT {
+            return self.print();
+        }
         let engine = Engine::new(&engine::config()).map_err(Failure::unfit)?;
         if compatibility(&engine) != self.hash {
             return Err(Failure::unfit("it is of another version than the host"));
         }
-        let bytes = std::fs::read(&self.component).map_err(Failure::unfit)?;
-        // What was uploaded is what is compiled, whatever happened on the disk since.
-        if Digest::of(&bytes).hex() != self.digest {
-            return Err(Failure::unfit("the component's file is damaged: its digest is another one"));
-        }
+        let bytes = self.bytes()?;
         let found = inspect(&bytes).map_err(Failure::Component)?;
+        let is_module = found.shape == Shape::Module;
         say(&Message::Inspected(Box::new(found)));
-        let code = engine.precompile_component(&bytes).map_err(|error| Failure::Component(reason(&error)))?;
+        let code = if is_module { engine.precompile_module(&bytes) } else { engine.precompile_component(&bytes) };
+        let code = code.map_err(|error| Failure::Component(reason(&error)))?;
         require_size(code.len() as u64, bytes.len() as u64)?;
         keep(&code).map_err(Failure::unfit)?;
         say(&Message::Compiled);
         Ok(())
     }
+
+    fn print(&self) -> Result<(), Failure> {
+        let text = print::wit(&self.bytes()?).map_err(Failure::Component)?;
+        keep(text.as_bytes()).map_err(Failure::unfit)?;
+        say(&Message::Compiled);
+        Ok(())
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, Failure> {
+        let bytes = std::fs::read(&self.component).map_err(Failure::unfit)?;
+        // What was uploaded is what is worked on, whatever happened on the disk since.
+        if Digest::of(&bytes).hex() != self.digest {
+            return Err(Failure::unfit("the component's file is damaged: its digest is another one"));
+        }
+        Ok(bytes)
+    }
 }
 
-/// Writes the code, and waits until it is on the disk.
+/// Starts a worker for the component of this name and the output, which is made; the component's
+/// digest; and what is to be done: the name of the engine to compile for, or [`print::WIT`].
+pub(super) fn spawn(
+    settings: &CompileSettings,
+    (component, output): (&Path, &Path),
+    (digest, task): (&str, &str),
+) -> Result<Child, Error> {
+    // The worker knows the file, and not its name: see `keep`.
+    let output = crate::files::create_private(output).map_err(Error::internal)?;
+    Command::new(&settings.program)
+        // What process lists show; the program may be one of /proc.
+        .arg0("skillvisor")
+        .arg(ARGUMENT)
+        .arg(component)
+        .arg(digest)
+        .arg(task)
+        .arg(settings.memory_mb.to_string())
+        .arg(settings.timeout.as_secs().max(1).to_string())
+        .env_clear()
+        // Else the allocator takes 1 GiB of address space before there is a limit, and leaves
+        // nothing of a smaller one. In KiB.
+        .env("MIMALLOC_ARENA_RESERVE", "65536")
+        .current_dir("/")
+        .stdin(Stdio::from(output))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| {
+            let detail = "the compile worker could not be started; the host's log says why";
+            Error { source: Some(error.into()), ..Error::new(Code::Unavailable, detail) }
+        })
+}
+
+/// Writes the code, or the text, and waits until it is on the disk.
 ///
 /// Into the file that the host opened, which is stdin: a worker never makes a file by its name.
 /// It may outlive its host for a moment, however it is tied to it, and the next host clears away
 /// what the dead one left in `tmp`. What is written after that goes with the file, which has no
 /// name any more. A name would be made again, and belong to nothing.
-fn keep(code: &[u8]) -> io::Result<()> {
+fn keep(bytes: &[u8]) -> io::Result<()> {
     let mut file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-    file.write_all(code)?;
+    file.write_all(bytes)?;
     file.sync_all()
 }
 

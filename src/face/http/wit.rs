@@ -1,0 +1,31 @@
+//! `/api/skills/{reference}/wit`: the types of a component.
+
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+
+use crate::model::SkillRef;
+
+use super::App;
+use super::auth::Authed;
+use super::problem::Problem;
+use super::read::Segment;
+
+/// Gives the WIT of a skill's component
+///
+/// What it imports and exports, as text. A core module has none. Needs the scope `skills:read`.
+#[utoipa::path(
+    get, path = "/api/skills/{reference}/wit", tag = "skills",
+    params(("reference" = String, Path, description = "Id, `name`, or `name@version-or-range`")),
+    responses((status = 200, description = "The WIT", content_type = "text/plain", body = String)),
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    Authed(caller): Authed,
+    Segment(reference): Segment,
+) -> Result<Response, Problem> {
+    let (found, text) = app.host.registry.wit(&caller, &reference.parse::<SkillRef>()?).await?;
+    let name = format!("attachment; filename=\"{}-{}.wit\"", found.skill.name, found.skill.version);
+    let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)];
+    Ok((headers, text).into_response())
+}

@@ -1,0 +1,55 @@
+//! Components of WASI's own worlds: programs (`wasi:cli/run`) and servers (`wasi:http/incoming-handler`).
+
+use semver::{Version, VersionReq};
+use wasmparser::component_types::{ComponentDefinedType, ComponentEntityType, ComponentFuncType, ComponentValType};
+use wasmparser::types::TypesRef;
+
+use crate::sandbox::shape::Shape;
+
+/// The versions that fit.
+const VERSIONS: &str = "^0.2";
+
+/// How a component that exports `names` is called, if it is of such a world.
+pub(super) fn find(types: TypesRef<'_>, names: &[String]) -> Option<Shape> {
+    let command = names.iter().find(|name| has(types, name, ("wasi:cli/run", "run"), is_run));
+    if let Some(name) = command {
+        return Some(Shape::Command(name.clone()));
+    }
+    let http = names.iter().find(|name| has(types, name, ("wasi:http/incoming-handler", "handle"), is_handle));
+    http.map(|name| Shape::Http(name.clone()))
+}
+
+/// Whether the export `name` is this interface in a version that fits, with this function.
+fn has(
+    types: TypesRef<'_>,
+    name: &str,
+    (interface, function): (&str, &str),
+    fits: impl Fn(TypesRef<'_>, &ComponentFuncType) -> bool,
+) -> bool {
+    let version = name.strip_prefix(interface).and_then(|rest| rest.strip_prefix('@'));
+    let version = version.and_then(|version| Version::parse(version).ok());
+    if !version.is_some_and(|version| VersionReq::parse(VERSIONS).is_ok_and(|range| range.matches(&version))) {
+        return false;
+    }
+    let Some(ComponentEntityType::Instance(id)) = types.component_item_for_export(name).map(|item| item.ty) else {
+        return false;
+    };
+    match types[id].exports.get(function).map(|item| item.ty) {
+        Some(ComponentEntityType::Func(id)) => fits(types, &types[id]),
+        _ => false,
+    }
+}
+
+/// `func() -> result`.
+fn is_run(types: TypesRef<'_>, function: &ComponentFuncType) -> bool {
+    let Some(ComponentValType::Type(result)) = &function.result else { return false };
+    let plain = matches!(&types[*result], ComponentDefinedType::Result { ok: None, err: None, .. });
+    plain && function.params.is_empty() && !function.async_
+}
+
+/// `func(request: own<incoming-request>, response-out: own<response-outparam>)`.
+fn is_handle(types: TypesRef<'_>, function: &ComponentFuncType) -> bool {
+    let own = |kind: &ComponentValType| matches!(kind, ComponentValType::Type(id) if matches!(types[*id], ComponentDefinedType::Own(_)));
+    let params: Vec<_> = function.params.iter().map(|(_, kind)| own(kind)).collect();
+    params == [true, true] && function.result.is_none() && !function.async_
+}

@@ -1,0 +1,96 @@
+//! Programs (SPEC §4, shapes 3 and 5): the arguments as JSON on stdin, the result on stdout.
+
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use wasmtime::component::{ComponentExportIndex, InstancePre};
+use wasmtime::{Result, Store};
+use wasmtime_wasi::I32Exit;
+
+use crate::model::{Code, Limits, RunError};
+use crate::sandbox::SandboxCall;
+
+use super::output::CappedOutput;
+use super::run::{Called, output_bytes, output_too_large};
+use super::state::State;
+
+/// Runs a component with a `wasi:cli/run`.
+pub(super) async fn command(
+    store: &mut Store<State>,
+    (instance, run): (&InstancePre<State>, ComponentExportIndex),
+    asked: &SandboxCall,
+    args: String,
+) -> Called {
+    store.data_mut().start_program(args);
+    let ended = async {
+        let instance = instance.instantiate_async(&mut *store).await?;
+        let run = instance.get_typed_func::<(), (Result<(), ()>,)>(&mut *store, run)?;
+        Ok(i32::from(run.call_async(&mut *store, ()).await?.0.is_err()))
+    };
+    let ended = ended.await;
+    outcome(store.data_mut(), ended, &asked.limits)
+}
+
+/// Runs a core module with a `_start`.
+pub(super) async fn module(
+    store: &mut Store<State>,
+    instance: &wasmtime::InstancePre<State>,
+    asked: &SandboxCall,
+    args: String,
+) -> Called {
+    store.data_mut().start_program(args);
+    let ended = async {
+        let instance = instance.instantiate_async(&mut *store).await?;
+        let start = instance.get_typed_func::<(), ()>(&mut *store, "_start")?;
+        start.call_async(&mut *store, ()).await?;
+        Ok(0)
+    };
+    let ended = ended.await;
+    outcome(store.data_mut(), ended, &asked.limits)
+}
+
+/// What came of a program that ended with this code, or that was ended.
+fn outcome(state: &mut State, ended: Result<i32>, limits: &Limits) -> Called {
+    let code = match ended {
+        Ok(code) => code,
+        Err(error) => match error.downcast_ref::<I32Exit>() {
+            Some(exit) => exit.0,
+            None if state.stdout.is_full() => return Ok(Err(output_too_large(limits))),
+            None => return Err(error),
+        },
+    };
+    state.exit_code = Some(code);
+    if code == 0 { Ok(output(&state.stdout, limits)) } else { Ok(Err(exit_nonzero(code))) }
+}
+
+fn exit_nonzero(code: i32) -> RunError {
+    RunError {
+        code: Code::ExitNonzero,
+        message: format!("the program ended with the exit code {code}; what it printed may say why"),
+        detail: Some(json!({ "exitCode": code })),
+    }
+}
+
+/// What was printed: as it is if that is JSON, `null` if it is nothing, and else as a text.
+fn output(stdout: &CappedOutput, limits: &Limits) -> Result<String, RunError> {
+    if stdout.is_full() {
+        return Err(output_too_large(limits));
+    }
+    if let Some(text) = stdout.text() {
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok("null".into());
+        }
+        if serde_json::from_str::<&RawValue>(text).is_ok() {
+            return Ok(text.to_owned());
+        }
+    }
+    text(&stdout.clean(), limits)
+}
+
+/// A text as JSON, if that is no longer than an output may be.
+pub(super) fn text(text: &str, limits: &Limits) -> Result<String, RunError> {
+    match to_raw_value(text) {
+        Ok(json) if json.get().len() <= output_bytes(limits) => Ok(json.get().to_owned()),
+        _ => Err(output_too_large(limits)),
+    }
+}

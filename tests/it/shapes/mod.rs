@@ -1,0 +1,6 @@
+//! Programs and servers that were not written for this host (SPEC §4, shapes 3 to 5).
+
+mod handlers;
+mod modules;
+mod programs;
+mod wit;
