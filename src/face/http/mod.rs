@@ -122,7 +122,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(files::list))
         .routes(routes!(files::list_root))
         .routes(routes!(files::show, files::put, files::delete))
-        .routes(routes!(wit::show))
+        .routes(routes!(wit::wit))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))

@@ -19,7 +19,7 @@ use super::read::Segment;
     params(("reference" = String, Path, description = "Id, `name`, or `name@version-or-range`")),
     responses((status = 200, description = "The WIT", content_type = "text/plain", body = String)),
 )]
-pub(crate) async fn show(
+pub(crate) async fn wit(
     State(app): State<App>,
     Authed(caller): Authed,
     Segment(reference): Segment,
