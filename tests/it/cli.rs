@@ -168,6 +168,8 @@ async fn with_json_a_command_prints_what_the_api_says() {
             "stderr",
             "stdoutTruncated",
             "stderrTruncated",
+            "log",
+            "logTruncated",
             "exitCode",
             "killed",
             "error",

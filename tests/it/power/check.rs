@@ -20,6 +20,7 @@ const REQUESTS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Everything that may lie in the data directory itself.
 const NAMES: &[&str] = &[
+    "workspaces",
     "admin.key",
     "blobs",
     "cache",
@@ -129,6 +130,8 @@ pub(crate) async fn strays(host: &Host) -> Result<(), String> {
             [name] => NAMES.contains(&name),
             ["blobs", digest] => digests.contains(digest),
             ["cache", _] => true,
+            // Owners' files are the owners' own.
+            ["workspaces", _, ..] => true,
             ["cache", _, file] => digests.contains(file.split('.').next().unwrap()),
             _ => false,
         };
