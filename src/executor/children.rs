@@ -158,7 +158,7 @@ impl Family {
             ..ExecutionRequest::new(reference, StrictJson::parse(&call.args)?)
         };
         check_args(&request, (&skill, function_at), &limits)?;
-        let caller = self.caller.clone();
+        let (caller, retry) = (self.caller.clone(), skill.skill.retry.clone());
         Ok(Admitted {
             caller,
             request,
@@ -167,6 +167,7 @@ impl Family {
             limits,
             started,
             queue_ms: 0.0,
+            retry,
             cancel,
             line,
             place: None,

@@ -56,14 +56,19 @@ impl Run {
     }
 }
 
+/// An attempt that can begin, and what its requests carry.
+pub(super) type Ready = (Box<dyn ReadyRun>, Arc<Credentials>);
+
 /// A run whose record is open. If it is lost on the way (a bug, the end of the threads it ran
 /// on), its record is closed all the same.
 pub(super) struct Running(Option<Parts>);
 
-struct Parts {
-    executor: Arc<Executor>,
-    admitted: Admitted,
-    execution: Arc<Execution>,
+pub(super) struct Parts {
+    pub(super) executor: Arc<Executor>,
+    pub(super) admitted: Admitted,
+    pub(super) execution: Arc<Execution>,
+    /// What the attempts before this one used.
+    pub(super) before: Usage,
     args: Arc<ArgsRecord>,
     answer: Answer,
     /// Others can end it, and know of its end; the host does not stop before.
@@ -81,19 +86,18 @@ impl Running {
     ) {
         let (execution, args) = (Arc::new(at_start(executor, &admitted)), Arc::new(args_record(&admitted)));
         let present = (executor.live.enter(execution.id, admitted.cancel.clone()), executor.runs.token());
-        // Here, so that code that must be loaded first is not loaded on the writer's thread.
-        let ready = gathered.and_then(|gathered| {
-            let credentials = Arc::clone(&gathered.credentials);
-            Ok((executor.sandbox.ready(call(executor, &admitted, &execution, gathered))?, credentials))
-        });
-        let running = Self(Some(Parts {
+        let parts = Parts {
             executor: Arc::clone(executor),
             admitted,
             execution: Arc::clone(&execution),
+            before: Usage::default(),
             args: Arc::clone(&args),
             answer,
             present,
-        }));
+        };
+        // Here, so that code that must be loaded first is not loaded on the writer's thread.
+        let ready = parts.ready(gathered);
+        let running = Self(Some(parts));
         executor.audit.open(&executor.store, (execution, args), claim, move |opened| match opened {
             Ok(None) => running.run(ready),
             Ok(Some(first)) => running.refuse(Ok(Ended::Known(first))),
@@ -101,7 +105,11 @@ impl Running {
         });
     }
 
-    fn run(self, ready: Result<(Box<dyn ReadyRun>, Arc<Credentials>), Error>) {
+    pub(super) fn parts(&mut self) -> Option<&mut Parts> {
+        self.0.as_mut()
+    }
+
+    pub(super) fn run(self, ready: Result<Ready, Error>) {
         match ready {
             Ok((ready, credentials)) => ready.begin(Box::new(move |reply| self.end_without(credentials, reply))),
             Err(error) => self.end(Err(error)),
@@ -127,9 +135,13 @@ impl Running {
         }
     }
 
-    fn end(mut self, reply: Result<SandboxReply, Error>) {
+    pub(super) fn end(mut self, reply: Result<SandboxReply, Error>) {
         // A panic in here drops what is not taken yet, which closes the record.
         let Some(parts) = &mut self.0 else { return };
+        let reply = parts.settled(reply);
+        if let Some(wait) = parts.wait_for_next(&reply) {
+            return self.again(wait, &reply);
+        }
         parts.finish(reply);
         if let Some(parts) = self.0.take() {
             parts.close();
@@ -140,22 +152,35 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(mut parts) = self.0.take() {
-            parts.finish(Err(Error::internal("a run was lost")));
+            let lost = parts.settled(Err(Error::internal("a run was lost")));
+            parts.finish(lost);
             parts.close();
         }
     }
 }
 
 impl Parts {
-    /// Puts the reply into the execution, after the output has been checked.
-    fn finish(&mut self, reply: Result<SandboxReply, Error>) {
-        let Self { executor, admitted, execution, .. } = self;
-        let execution = Arc::make_mut(execution);
-        let reply = reply.unwrap_or_else(|error| {
-            tracing::error!(execution.id = %execution.id, "An execution could not be carried out: {error:?}");
+    /// The next attempt, with what was gathered for it.
+    pub(super) fn ready(&self, gathered: Result<Gathered, Error>) -> Result<Ready, Error> {
+        let gathered = gathered?;
+        let credentials = Arc::clone(&gathered.credentials);
+        let call = call(&self.executor, &self.admitted, &self.execution, gathered);
+        Ok((self.executor.sandbox.ready(call)?, credentials))
+    }
+
+    /// The reply, also where there was none.
+    fn settled(&self, reply: Result<SandboxReply, Error>) -> SandboxReply {
+        reply.unwrap_or_else(|error| {
+            tracing::error!(execution.id = %self.execution.id, "An execution could not be carried out: {error:?}");
             let code = if error.code == Code::Internal { Code::Internal } else { Code::Unavailable };
             SandboxReply::without_run(RunError::new(code, error.detail))
-        });
+        })
+    }
+
+    /// Puts the reply into the execution, after the output has been checked.
+    fn finish(&mut self, reply: SandboxReply) {
+        let Self { executor, admitted, execution, before, .. } = self;
+        let execution = Arc::make_mut(execution);
         let outcome = reply.outcome.and_then(|output| {
             check_output((&admitted.skill, admitted.function), output.get())?;
             Ok(output)
@@ -174,14 +199,14 @@ impl Parts {
         execution.said = reply.said;
         execution.exit_code = reply.exit_code;
         execution.denials = reply.denials;
-        execution.usage = Usage { queue_ms: admitted.queue_ms, ..reply.usage };
+        execution.usage = Usage { queue_ms: admitted.queue_ms, ..before.and(reply.usage) };
         execution.finished_at = Some(executor.clock.now_ms());
         execution.duration_us = u64::try_from(admitted.started.elapsed().as_micros()).ok();
     }
 
     /// Writes down how the run ended, and then answers.
     fn close(self) {
-        let Self { executor, admitted, execution, args, answer, present } = self;
+        let Self { executor, admitted, execution, args, answer, present, .. } = self;
         executor.telemetry.executions.ended(&execution, admitted.caller.door);
         log::ended(&execution);
         let (audit, store) = (executor.audit, executor.store.clone());
@@ -213,6 +238,7 @@ fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
         error: None,
         denials: Vec::new(),
         attempts: 1,
+        earlier: Vec::new(),
         usage: Usage { queue_ms: admitted.queue_ms, ..Usage::default() },
         parent_id: admitted.line.parent,
         session_id: admitted.request.session_id.clone(),
@@ -244,7 +270,7 @@ fn call(executor: &Arc<Executor>, admitted: &Admitted, execution: &Execution, ga
         skill: Arc::clone(&execution.skill_address),
         owner: execution.owner.clone(),
         session: execution.session_id.clone(),
-        attempt: 1,
+        attempt: execution.attempts,
         deadline_ms: executor.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
         journal: Journal::default(),
     };

@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Code, Digest, Error, ExecutionId, Key, KeyId, LimitsPatch, OwnerId, Said, SkillId, SkillRef, StrictJson};
+use super::{
+    Code, Digest, EarlierAttempt, Error, ExecutionId, Key, KeyId, LimitsPatch, OwnerId, RetryPatch, Said, SkillId,
+    SkillRef, StrictJson,
+};
 
 /// The way a request came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -68,6 +71,8 @@ pub struct ExecutionRequest {
     pub limits: LimitsPatch,
     /// The digest that must run, or nothing.
     pub digest: Option<Digest>,
+    /// When it is tried again; what is not said is as the skill says.
+    pub retry: RetryPatch,
     /// Whether it gets no network, whatever the skill is granted.
     pub offline: bool,
     /// Whether it writes nothing into the workspace, whatever the skill is granted.
@@ -82,6 +87,7 @@ impl ExecutionRequest {
             args,
             session_id: None,
             limits: LimitsPatch::default(),
+            retry: RetryPatch::default(),
             digest: None,
             offline: false,
             read_only: false,
@@ -203,6 +209,19 @@ pub struct Usage {
     pub egress_bytes: u64,
 }
 
+impl Usage {
+    /// What this and another attempt used together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            fuel: self.fuel.saturating_add(other.fuel),
+            memory_peak_bytes: self.memory_peak_bytes.max(other.memory_peak_bytes),
+            egress_bytes: self.egress_bytes.saturating_add(other.egress_bytes),
+            ..other
+        }
+    }
+}
+
 /// What a guest wrote to stdout and stderr: UTF-8, no control characters but line ends and tabs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Streams {
@@ -258,6 +277,8 @@ pub struct Execution {
     pub denials: Vec<Denial>,
     /// How often it was tried.
     pub attempts: u32,
+    /// The attempts before the last one.
+    pub earlier: Vec<EarlierAttempt>,
     /// What it used.
     pub usage: Usage,
     /// The execution that called it.

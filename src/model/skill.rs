@@ -7,7 +7,9 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Access, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, SkillId, SkillName, Tag};
+use super::{
+    Access, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, Retry, SkillId, SkillName, Tag,
+};
 
 /// How a skill is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +137,8 @@ pub struct Skill {
     pub grants: Grants,
     /// What it may use up, under the ceilings of the key that registered it.
     pub limits: Limits,
+    /// When it is tried again.
+    pub retry: Retry,
     /// The largest limits of the key that registered it, as they were then.
     pub frozen_limits: Limits,
     /// Where the key that registered it might let it connect to, as it was then.

@@ -73,6 +73,7 @@ mod tests {
             limits: Limits::DEFAULT,
             frozen_limits: Limits::DEFAULT,
             frozen_network: Vec::new(),
+            retry: crate::model::Retry::default(),
             frozen_workspace: crate::model::Access::None,
             frozen_secrets: Some(Vec::new()),
             frozen_skills: Some(Vec::new()),

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{
-    Access, Asked, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, SandboxFields, Schemas, SkillName,
-    Tag, refuse_without_effect,
+    Access, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, Retry, RetryPatch, SandboxFields, Schemas,
+    SkillName, Tag, refuse_without_effect,
 };
 
 use super::reserved::require_free;
@@ -18,8 +18,6 @@ const MAX_DESCRIPTION: usize = 1024;
 
 /// Longest version and longest source, in bytes.
 const MAX_WORD: usize = 128;
-/// How long a retry waits at first if nothing is said, in milliseconds (SPEC §3).
-const DEFAULT_BACKOFF_MS: u64 = 200;
 /// Most labels of one skill.
 pub(crate) const MAX_TAGS: usize = 64;
 
@@ -54,7 +52,7 @@ pub struct Manifest {
     pub limits: LimitsPatch,
     /// When it is tried again.
     #[serde(deserialize_with = "crate::model::object")]
-    pub retry: Retry,
+    pub retry: RetryPatch,
     /// Whether running it twice is as good as once.
     pub idempotent: bool,
     /// Whether instances may be used again.
@@ -76,37 +74,6 @@ pub struct Manifest {
     pub read_only: Option<bool>,
 }
 
-/// When a skill is tried again.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-pub struct Retry {
-    max_retries: u32,
-    on: Option<Vec<RetryOn>>,
-    backoff_ms: Option<u64>,
-}
-
-impl Retry {
-    /// What is not as if nothing had been said (SPEC §3).
-    pub fn without_effect(&self) -> [Asked; 3] {
-        let all = [RetryOn::Timeout, RetryOn::Trap, RetryOn::Unavailable];
-        let is_all = |on: &Vec<RetryOn>| all.iter().all(|class| on.contains(class));
-        [
-            ("/retry/maxRetries", self.max_retries > 0),
-            ("/retry/on", !self.on.as_ref().is_none_or(is_all)),
-            ("/retry/backoffMs", self.backoff_ms.is_some_and(|ms| ms != DEFAULT_BACKOFF_MS)),
-        ]
-    }
-}
-
-/// A class of failures after which a skill may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RetryOn {
-    Timeout,
-    Trap,
-    Unavailable,
-}
-
 /// What a manifest means without its component.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedAlone {
@@ -124,6 +91,7 @@ pub(super) struct Checked {
     pub(super) description: String,
     pub(super) schema: Schemas,
     pub(super) limits: Limits,
+    pub(super) retry: Retry,
     /// What was asked beyond the limits, in sentences.
     pub(super) cut: Vec<String>,
     pub(super) digest: Digest,
@@ -173,6 +141,7 @@ impl Manifest {
         self.require_one_word_on_workspace()?;
         require_few(&self.grants.secrets)?;
         values::require_sane(&self.grants)?;
+        self.retry.check("/retry", Code::InvalidManifest)?;
         let asked = self.sandbox().limits(self.limits, Code::InvalidManifest)?;
         if let Some(limit) = asked.zero() {
             return Err(Error::at(Code::InvalidManifest, format!("/limits/{limit}"), "must be larger than 0"));
@@ -194,7 +163,8 @@ impl Manifest {
         let digest = self.digest((&name, &version), &description, &schema, asked);
         let limits = asked.over(Limits::DEFAULT).intersect(ceiling);
         let cut = asked.cut_to(&limits);
-        Ok(Checked { name, version, description, schema, limits, cut, digest })
+        let retry = self.retry.over(&Retry::default());
+        Ok(Checked { name, version, description, schema, limits, retry, cut, digest })
     }
 
     fn name(&self) -> Result<SkillName, Error> {
@@ -251,6 +221,10 @@ impl Manifest {
             fixed["secrets"] = serde_json::json!(self.grants.secrets);
         }
         values::into_digest(&self.grants, &mut fixed);
+        let retry = self.retry.over(&Retry::default());
+        if retry != Retry::default() {
+            fixed["retry"] = serde_json::json!(retry);
+        }
         Digest::of(fixed.to_string().as_bytes())
     }
 
@@ -268,7 +242,7 @@ impl Manifest {
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
         let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse), ("/public", self.public)];
-        let asked = asked.into_iter().chain(self.limits.without_effect()).chain(self.retry.without_effect());
+        let asked = asked.into_iter().chain(self.limits.without_effect());
         let sandbox = SandboxFields { network_enabled: None, read_only: None, ..self.sandbox() };
         refuse_without_effect(asked.chain(sandbox.without_effect()))
     }
@@ -333,17 +307,18 @@ mod tests {
     }
 
     #[test]
-    fn how_to_try_again_is_refused_unless_it_is_the_default() {
+    fn how_to_try_again_is_bounded() {
         let with = |retry: &str| check(&format!(r#"{{"name":"a","version":"1.0.0","retry":{retry}}}"#));
-        for (retry, place) in [
-            (r#"{"maxRetries":1}"#, "/retry/maxRetries"),
-            (r#"{"on":["trap"]}"#, "/retry/on"),
-            (r#"{"backoffMs":5}"#, "/retry/backoffMs"),
-        ] {
+        for (retry, place) in
+            [(r#"{"maxRetries":11}"#, "/retry/maxRetries"), (r#"{"backoffMs":60001}"#, "/retry/backoffMs")]
+        {
             let error = with(retry).unwrap_err();
-            assert_eq!((error.code, error.fields[0].pointer.as_str()), (Code::NotSupported, place));
+            assert_eq!((error.code, error.fields[0].pointer.as_str()), (Code::InvalidManifest, place));
         }
-        with(r#"{"maxRetries":0,"on":["unavailable","timeout","trap"],"backoffMs":200}"#).unwrap();
+        let said = with(r#"{"maxRetries":0,"on":["unavailable","timeout","trap"],"backoffMs":200}"#).unwrap();
+        let more = with(r#"{"maxRetries":1}"#).unwrap();
+        assert_ne!(said.digest, more.digest);
+        assert_eq!((more.retry.max_retries, more.retry.backoff_ms), (1, 200));
     }
 
     #[test]

@@ -38,7 +38,7 @@ use crate::store::{Store, to_its_end};
 use self::index::Index;
 
 pub use self::listing::Place;
-pub use self::manifest::{Manifest, Retry};
+pub use self::manifest::Manifest;
 pub use self::schema::Checker;
 pub use self::staging::StagedComponent;
 pub use self::upload::Registered;

@@ -175,7 +175,7 @@ impl Registry {
         manifest.version = manifest.version.or(inspection.version);
         manifest.description = manifest.description.or(inspection.description);
         let ceiling = caller.key.max_limits();
-        let Checked { name, version, description, schema, limits, cut, digest: manifest_digest } =
+        let Checked { name, version, description, schema, limits, retry, cut, digest: manifest_digest } =
             manifest.check(alone, ceiling)?;
         require_visible(caller, &name)?;
         let (functions, schema) = functions::described(inspection.functions, schema, &description)?;
@@ -209,6 +209,7 @@ impl Registry {
             source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
             grants: Grants { network, workspace: asked, ..manifest.grants },
             limits,
+            retry,
             frozen_limits: ceiling,
             frozen_network: ceilings,
             frozen_workspace: caller.key.max_workspace(),

@@ -297,9 +297,24 @@ CREATE TABLE kv_usage (
 const FROZEN_SKILLS: &str = "ALTER TABLE skills ADD COLUMN frozen_skills TEXT NOT NULL DEFAULT '[]';
     ALTER TABLE skills ADD COLUMN pinned TEXT NOT NULL DEFAULT '[]'";
 
+/// What registered before was tried once; the attempts before the last one, as JSON.
+const RETRY: &str = r#"ALTER TABLE skills ADD COLUMN retry TEXT NOT NULL
+    DEFAULT '{"maxRetries":0,"on":["timeout","trap","unavailable"],"backoffMs":200}';
+ALTER TABLE ended_executions ADD COLUMN earlier TEXT"#;
+
 static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    let steps =
-        [FIRST, OPEN_AND_ENDED, FROZEN_NETWORK, IDEMPOTENCY, FROZEN_WORKSPACE, SECRETS, LOG, KEY_VALUE, FROZEN_SKILLS];
+    let steps = [
+        FIRST,
+        OPEN_AND_ENDED,
+        FROZEN_NETWORK,
+        IDEMPOTENCY,
+        FROZEN_WORKSPACE,
+        SECRETS,
+        LOG,
+        KEY_VALUE,
+        FROZEN_SKILLS,
+        RETRY,
+    ];
     Migrations::new(steps.into_iter().map(M::up).collect())
 });
 

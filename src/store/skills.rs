@@ -82,7 +82,7 @@ impl Store {
                 .prepare_cached(
                     "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
                      registered_by = ?5, frozen_network = ?6, frozen_workspace = ?7, frozen_secrets = ?8,
-                     frozen_skills = ?9, pinned = ?10 WHERE id = ?1",
+                     frozen_skills = ?9, pinned = ?10, retry = ?11 WHERE id = ?1",
                 )?
                 .execute(params![
                     skill.id.as_bytes(),
@@ -95,6 +95,7 @@ impl Store {
                     to_json(&skill.frozen_secrets),
                     to_json(&skill.frozen_skills),
                     to_json(&skill.pinned),
+                    to_json(&skill.retry),
                 ])?;
             update_row(connection, &skill)
         })
@@ -198,9 +199,9 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
              source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
              registered_by, manifest_digest, created_at, updated_at, frozen_network,
-             frozen_workspace, frozen_secrets, frozen_skills, pinned)
+             frozen_workspace, frozen_secrets, frozen_skills, pinned, retry)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28)",
+             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)",
         )?
         .execute(params![
             skill.id.as_bytes(),
@@ -231,6 +232,7 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             to_json(&skill.frozen_secrets),
             to_json(&skill.frozen_skills),
             to_json(&skill.pinned),
+            to_json(&skill.retry),
         ])
         .map(drop)
 }
@@ -279,6 +281,7 @@ fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
         frozen_secrets: json_column(text("frozen_secrets")?)?,
         frozen_skills: json_column(text("frozen_skills")?)?,
         pinned: json_column(text("pinned")?)?,
+        retry: json_column(text("retry")?)?,
         functions: json_column(text("functions")?)?,
         imports: json_column(text("imports")?)?,
         warnings: json_column(text("warnings")?)?,

@@ -33,6 +33,9 @@ mod cancel;
 /// Requests that come twice.
 mod idempotency;
 
+/// Runs that are tried again.
+mod retries;
+
 /// Owners' files.
 mod files;
 

@@ -92,12 +92,19 @@ pub(super) enum RetryOn {
     Unavailable,
 }
 
-/// How often a skill is tried again.
+/// An attempt that failed and was followed by another.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
-pub(super) struct Retry {
-    /// How often at most.
-    max_retries: u32,
+pub(super) struct EarlierAttempt {
+    /// Which, from 1.
+    attempt: u32,
+    /// Why it failed.
+    #[schema(schema_with = code)]
+    code: String,
+    /// The same in words.
+    message: String,
+    /// Fuel that it used.
+    fuel: u64,
 }
 
 /// Why a run did not succeed.

@@ -13,9 +13,8 @@ use utoipa::{IntoParams, ToSchema};
 use crate::executor::ExecutionFilter;
 use crate::model::{
     Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, IdempotencyKey, LimitsPatch, OwnerId,
-    SandboxFields, SkillRef, StrictJson, refuse_without_effect,
+    RetryPatch, SandboxFields, SkillRef, StrictJson, refuse_without_effect,
 };
-use crate::registry::Retry;
 
 use super::App;
 use super::auth::Authed;
@@ -56,11 +55,11 @@ pub(super) struct RunBody {
     limits: LimitsPatch,
     /// The same as `limits.timeoutMs`.
     timeout: Option<u64>,
-    /// How often to try again; none is all that this version does.
+    /// How often to try again at most; the same as `retry.maxRetries`.
     max_retries: Option<u32>,
-    /// The same, and when.
+    /// When to try again; what is not said is as the skill says.
     #[schema(value_type = Option<bodies::RetryPolicy>)]
-    retry: Option<Retry>,
+    retry: Option<RetryPatch>,
     /// The digest that must run.
     #[schema(schema_with = shapes::digest, required = false)]
     digest: Option<Digest>,
@@ -77,6 +76,7 @@ impl RunBody {
     fn into_request(self, caller: &Caller) -> Result<ExecutionRequest, Error> {
         self.refuse_what_has_no_effect()?;
         let limits = self.sandbox().limits(self.limits, Code::Malformed)?;
+        let retry = self.retry_patch()?;
         if self.api_key_id.is_some_and(|owner| owner != *caller.owner()) {
             return Err(Error::at(Code::Forbidden, "/apiKeyId", "a key runs skills for its own owner only"));
         }
@@ -90,10 +90,24 @@ impl RunBody {
                 .unwrap_or_default(),
             session_id: self.session_id,
             limits,
+            retry,
             digest: self.digest,
             offline: self.network_enabled == Some(false),
             read_only: self.read_only == Some(true),
         })
+    }
+
+    fn retry_patch(&self) -> Result<RetryPatch, Error> {
+        match (self.max_retries, &self.retry) {
+            (Some(_), Some(_)) => {
+                Err(Error::at(Code::Malformed, "/retry", "`retry` and `maxRetries` are the same; send one"))
+            }
+            (max_retries, None) => {
+                let retry = RetryPatch { max_retries, ..RetryPatch::default() };
+                retry.check("", Code::Malformed).map(|()| retry)
+            }
+            (None, Some(retry)) => retry.check("/retry", Code::Malformed).map(|()| retry.clone()),
+        }
     }
 
     /// OmniRoute's names for limits and grants.
@@ -109,14 +123,8 @@ impl RunBody {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        if self.max_retries.is_some() && self.retry.is_some() {
-            return Err(Error::at(Code::Malformed, "/retry", "`retry` and `maxRetries` are the same; send one"));
-        }
-        let asked = [
-            ("/mode", self.mode.as_ref().is_some_and(|mode| mode != "sync")),
-            ("/maxRetries", self.max_retries.is_some_and(|retries| retries > 0)),
-        ];
-        let asked = asked.into_iter().chain(self.retry.iter().flat_map(Retry::without_effect));
+        let asked = [("/mode", self.mode.as_ref().is_some_and(|mode| mode != "sync"))];
+        let asked = asked.into_iter();
         refuse_without_effect(asked.chain(self.limits.without_effect()).chain(self.sandbox().without_effect()))
     }
 }

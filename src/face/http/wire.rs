@@ -6,8 +6,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::model::{
-    self, Ceilings, Clock, Denial, Digest, Execution, ExecutionId, Function, Grants, Key, KeyId, Limits, LogLevel,
-    Mode, OwnerId, RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status, Tag, Usage,
+    self, Ceilings, Clock, Denial, Digest, EarlierAttempt, Execution, ExecutionId, Function, Grants, Key, KeyId,
+    Limits, LogLevel, Mode, OwnerId, Retry, RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status,
+    Tag, Usage,
 };
 
 use super::{bodies, shapes};
@@ -69,8 +70,8 @@ pub(crate) struct SkillBody<'a> {
     #[schema(value_type = shapes::Limits)]
     limits: Limits,
     /// When it is tried again.
-    #[schema(value_type = bodies::Retry)]
-    retry: Retry,
+    #[schema(value_type = bodies::RetryPolicy)]
+    retry: &'a Retry,
     /// Its callables.
     #[schema(value_type = Vec<shapes::Function>)]
     functions: &'a [Function],
@@ -84,13 +85,6 @@ pub(crate) struct SkillBody<'a> {
     /// When it was last changed.
     #[schema(format = DateTime)]
     updated_at: String,
-}
-
-/// How often a skill is tried again.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Retry {
-    max_retries: u32,
 }
 
 /// A skill (API.md §4).
@@ -115,7 +109,7 @@ pub(crate) fn skill(skill: &Skill) -> Value {
         registered_by: &skill.registered_by,
         grants: &skill.grants,
         limits: skill.limits,
-        retry: Retry { max_retries: 0 },
+        retry: &skill.retry,
         functions: &skill.functions,
         imports: &skill.imports,
         warnings: &skill.warnings,
@@ -175,6 +169,10 @@ pub(crate) struct ExecutionBody<'a> {
     denials: &'a [Denial],
     /// How often it was tried.
     attempts: u32,
+    /// The attempts before the last one; absent if there were none.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Option<Vec<bodies::EarlierAttempt>>)]
+    earlier_attempts: &'a [EarlierAttempt],
     /// From the request to the end, in milliseconds.
     #[schema(required = true)]
     duration_ms: Option<f64>,
@@ -251,6 +249,7 @@ pub(crate) fn execution(execution: &Execution) -> String {
         error: execution.error.as_ref(),
         denials: &execution.denials,
         attempts: execution.attempts,
+        earlier_attempts: &execution.earlier,
         duration_ms,
         usage: execution.usage,
         parent_id: execution.parent_id,

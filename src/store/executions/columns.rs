@@ -12,7 +12,7 @@ macro_rules! at_start {
 macro_rules! at_end {
     () => {
         "finished_at, duration_us, fuel, memory_peak_bytes, egress_bytes, exit_code, error_code, error_message, \
-         error_detail, denials, output_sha256, output_bytes, output_copy"
+         error_detail, denials, output_sha256, output_bytes, output_copy, earlier"
     };
 }
 
@@ -21,7 +21,7 @@ macro_rules! open_as_ended {
     () => {
         "NULL AS finished_at, NULL AS duration_us, 0 AS fuel, 0 AS memory_peak_bytes, 0 AS egress_bytes, \
          NULL AS exit_code, NULL AS error_code, NULL AS error_message, NULL AS error_detail, NULL AS denials, \
-         NULL AS output_sha256, NULL AS output_bytes, NULL AS output_copy"
+         NULL AS output_sha256, NULL AS output_bytes, NULL AS output_copy, NULL AS earlier"
     };
 }
 

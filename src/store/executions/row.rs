@@ -35,6 +35,7 @@ pub(super) fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
     let text = |name| row.get_ref(name).and_then(|value| Ok(value.as_str()?));
     let parent: Option<[u8; 16]> = row.get("parent_id")?;
     let denials: Option<String> = row.get("denials")?;
+    let earlier: Option<String> = row.get("earlier")?;
     let queue_us: u32 = row.get("queue_us")?;
     Ok(Execution {
         id: ExecutionId::from_bytes(row.get("id")?),
@@ -52,6 +53,7 @@ pub(super) fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
         error: run_error(row)?,
         denials: denials.map(|text| json_column(&text)).transpose()?.unwrap_or_default(),
         attempts: row.get("attempts")?,
+        earlier: earlier.map(|text| json_column(&text)).transpose()?.unwrap_or_default(),
         usage: Usage {
             fuel: row.get("fuel")?,
             memory_peak_bytes: row.get("memory_peak_bytes")?,

@@ -23,6 +23,7 @@ async fn begun(store: &Store, created_at: i64) -> Execution {
         error: None,
         denials: Vec::new(),
         attempts: 1,
+        earlier: Vec::new(),
         usage: Usage::default(),
         parent_id: None,
         session_id: None,

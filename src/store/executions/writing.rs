@@ -61,7 +61,7 @@ impl Store {
             ")
              SELECT id, owner, 'error', skill_id, skill, function, digest, key_id, door, session_id, parent_id,
              attempts, created_at, started_at, queue_us, args_sha256, args_bytes, args_copy,
-             ?3, max(0, ?3 - created_at) * 1000, 0, 0, 0, NULL, ?1, ?2, NULL, NULL, NULL, NULL, NULL
+             ?3, max(0, ?3 - created_at) * 1000, 0, 0, 0, NULL, ?1, ?2, NULL, NULL, NULL, NULL, NULL, NULL
              FROM open_executions"
         );
         let message = "the host stopped before the execution ended";
@@ -127,7 +127,7 @@ fn end(connection: &Connection, finished: &FinishedExecution) -> rusqlite::Resul
         at_end!(),
         ")
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,
-         ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)"
+         ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32)"
     );
     let mut insert = connection.prepare_cached(END)?;
     bind_start(&mut insert, &finished.execution, &finished.args)?;
@@ -157,7 +157,7 @@ fn bind_start(statement: &mut Statement<'_>, execution: &Execution, args: &ArgsR
     statement.raw_bind_parameter(18, &args.copy)
 }
 
-/// Parameters 19 to 31: `at_end!()`.
+/// Parameters 19 to 32: `at_end!()`.
 fn bind_end(statement: &mut Statement<'_>, finished: &FinishedExecution) -> rusqlite::Result<()> {
     let execution = &finished.execution;
     let error = execution.error.as_ref();
@@ -174,7 +174,9 @@ fn bind_end(statement: &mut Statement<'_>, finished: &FinishedExecution) -> rusq
     statement.raw_bind_parameter(28, denials)?;
     statement.raw_bind_parameter(29, finished.output_digest.as_ref().map(Digest::as_bytes))?;
     statement.raw_bind_parameter(30, execution.output.as_ref().map(|output| output.get().len()))?;
-    statement.raw_bind_parameter(31, &finished.output_copy)
+    statement.raw_bind_parameter(31, &finished.output_copy)?;
+    let earlier = (!execution.earlier.is_empty()).then(|| to_json(&execution.earlier));
+    statement.raw_bind_parameter(32, earlier)
 }
 
 fn keep_result(connection: &Connection, execution: &Execution) -> rusqlite::Result<()> {
