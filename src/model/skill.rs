@@ -7,7 +7,9 @@ use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Access, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, SkillId, SkillName, Tag};
+use super::{
+    Access, Approval, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, SkillId, SkillName, Tag,
+};
 
 /// How a skill is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +108,7 @@ pub struct Function {
     pub reason: Option<String>,
 }
 
-/// One version of a skill. Immutable but for `enabled`, `mode`, `tags` and the state.
+/// One version of a skill. Immutable but for `enabled`, `mode`, `tags`, its approval and the state.
 #[derive(Clone, Debug)]
 pub struct Skill {
     /// Its id.
@@ -131,6 +133,10 @@ pub struct Skill {
     pub tags: Vec<Tag>,
     /// Where it came from.
     pub source_provider: String,
+    /// Whether it is told to those without a key; only of global skills.
+    pub public: bool,
+    /// Whether somebody has to accept it, or did.
+    pub approval: Approval,
     /// What it asks to touch.
     pub grants: Grants,
     /// What it may use up, under the ceilings of the key that registered it.
@@ -177,9 +183,15 @@ impl Skill {
     ///
     /// # Errors
     ///
-    /// `skill_disabled`, `skill_failed`, or `unavailable`, each with the reason.
+    /// `approval_required`, `skill_disabled`, `skill_failed`, or `unavailable`, each with the reason.
     pub fn require_runnable(&self) -> Result<(), Error> {
         let address = self.address();
+        if self.approval.is_pending() {
+            let detail = format!(
+                "{address} waits for approval; `skillvisor approve {address}`, with a key that has `skills:approve`"
+            );
+            return Err(Error::new(Code::ApprovalRequired, detail));
+        }
         if !self.enabled {
             let detail = format!("{address} is disabled; enable it with PATCH {{\"enabled\": true}}");
             return Err(Error::new(Code::SkillDisabled, detail));

@@ -59,7 +59,7 @@ pub struct Manifest {
     pub idempotent: bool,
     /// Whether instances may be used again.
     pub reuse: bool,
-    /// Whether it is told to those without a key.
+    /// Whether it is told to those without a key; for global skills only.
     pub public: bool,
     /// For whom it is registered; admin keys only.
     #[serde(alias = "apiKeyId")]
@@ -250,6 +250,9 @@ impl Manifest {
         if !self.grants.secrets.is_empty() {
             fixed["secrets"] = serde_json::json!(self.grants.secrets);
         }
+        if self.public {
+            fixed["public"] = serde_json::json!(true);
+        }
         values::into_digest(&self.grants, &mut fixed);
         Digest::of(fixed.to_string().as_bytes())
     }
@@ -267,7 +270,7 @@ impl Manifest {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse), ("/public", self.public)];
+        let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse)];
         let asked = asked.into_iter().chain(self.limits.without_effect()).chain(self.retry.without_effect());
         let sandbox = SandboxFields { network_enabled: None, read_only: None, ..self.sandbox() };
         refuse_without_effect(asked.chain(sandbox.without_effect()))

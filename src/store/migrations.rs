@@ -297,11 +297,43 @@ CREATE TABLE kv_usage (
 const FROZEN_SKILLS: &str = "ALTER TABLE skills ADD COLUMN frozen_skills TEXT NOT NULL DEFAULT '[]';
     ALTER TABLE skills ADD COLUMN pinned TEXT NOT NULL DEFAULT '[]'";
 
-static MIGRATIONS: LazyLock<Migrations<'static>> = LazyLock::new(|| {
-    let steps =
-        [FIRST, OPEN_AND_ENDED, FROZEN_NETWORK, IDEMPOTENCY, FROZEN_WORKSPACE, SECRETS, LOG, KEY_VALUE, FROZEN_SKILLS];
-    Migrations::new(steps.into_iter().map(M::up).collect())
-});
+/// What registered before asked nobody and is told to nobody; words that stand for versions.
+const ALIASES_AND_APPROVAL: &str = r#"
+ALTER TABLE skills ADD COLUMN public INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE skills ADD COLUMN approval TEXT NOT NULL DEFAULT '"none"';
+
+CREATE TABLE skill_aliases (
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    alias TEXT NOT NULL,
+    version TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (owner, name, alias)
+) STRICT, WITHOUT ROWID;
+"#;
+
+const STEPS: &[&str] = &[
+    FIRST,
+    OPEN_AND_ENDED,
+    FROZEN_NETWORK,
+    IDEMPOTENCY,
+    FROZEN_WORKSPACE,
+    SECRETS,
+    LOG,
+    KEY_VALUE,
+    FROZEN_SKILLS,
+    ALIASES_AND_APPROVAL,
+];
+
+static MIGRATIONS: LazyLock<Migrations<'static>> =
+    LazyLock::new(|| Migrations::new(STEPS.iter().map(|step| M::up(step)).collect()));
+
+/// The schema that the database has, and the one that it will have. Both are numbers of steps.
+pub(super) fn versions(connection: &Connection) -> rusqlite::Result<(usize, usize)> {
+    let current = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok((current, STEPS.len()))
+}
 
 /// Brings the database to the newest schema.
 pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {
@@ -309,6 +341,12 @@ pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {
         MigrationError::MigrationDefinition(_) => super::too_new(),
         other => Error::internal(other),
     })
+}
+
+/// Brings the database to an older schema.
+#[cfg(test)]
+pub(super) fn apply_first(connection: &mut Connection, steps: usize) {
+    assert!(MIGRATIONS.to_version(connection, steps).is_ok());
 }
 
 #[cfg(test)]
@@ -331,10 +369,9 @@ mod tests {
             '[]', 'ready', 'k', x'00', 0, 0)";
         connection.execute(insert, []).unwrap();
         apply(&mut connection).unwrap();
-        let columns =
-            "SELECT frozen_network || frozen_secrets || frozen_skills || pinned || frozen_workspace FROM skills";
+        let columns = "SELECT frozen_network || frozen_secrets || frozen_skills || pinned || frozen_workspace || approval FROM skills";
         let frozen: String = connection.query_row(columns, [], |row| row.get(0)).unwrap();
-        assert_eq!(frozen, r#"[][][][]"none""#);
+        assert_eq!(frozen, r#"[][][][]"none""none""#);
     }
 
     #[test]

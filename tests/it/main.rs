@@ -110,6 +110,9 @@ mod changes;
 /// The data directory: who may read it, and whom it sends clients to.
 mod data_dir;
 
+/// Versions, aliases, approval, and damaged rows.
+mod registry;
+
 /// The host as a library.
 mod library;
 
