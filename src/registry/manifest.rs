@@ -310,11 +310,11 @@ mod tests {
     #[test]
     fn each_field_without_effect_is_refused_with_its_place() {
         let error = check(
-            r#"{"name":"a","version":"1.0.0","reuse":true,"grants":{"network":["https://a.example"],"workspace":"read"}}"#,
+            r#"{"name":"a","version":"1.0.0","reuse":true,"idempotent":true,"grants":{"network":["https://a.example"],"workspace":"read"}}"#,
         )
         .unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/grants/workspace", "/reuse"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/idempotent", "/reuse"]));
     }
 
     #[test]

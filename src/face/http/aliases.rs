@@ -34,7 +34,7 @@ pub(super) struct AliasBody {
 /// `name@alias` means that version from then on; moving it back is a rollback. Needs the scope
 /// `skills:write`. Answers with the version.
 #[utoipa::path(
-    put, path = "/api/skills/{reference}/aliases/{alias}", tag = "skills",
+    put, path = "/api/skills/{reference}/aliases/{alias}", tag = "skills", operation_id = "put_alias",
     params(
         ("reference" = String, Path, description = "`name`, or the id of one version"),
         ("alias" = String, Path, description = "1 to 64 of a-z, 0-9 and -, a letter first; no range and not `latest`"),
@@ -60,7 +60,7 @@ pub(crate) async fn put(
 ///
 /// The version stays. Needs the scope `skills:write`.
 #[utoipa::path(
-    delete, path = "/api/skills/{reference}/aliases/{alias}", tag = "skills",
+    delete, path = "/api/skills/{reference}/aliases/{alias}", tag = "skills", operation_id = "remove_alias",
     params(
         ("reference" = String, Path, description = "`name`, or the id of one version"),
         ("alias" = String, Path, description = "The alias"),

@@ -33,7 +33,7 @@ pub(crate) struct VersionsQuery {
 ///
 /// Own ones hide global ones of the same number. Needs the scope `skills:read`.
 #[utoipa::path(
-    get, path = "/api/skills/{reference}/versions", tag = "skills",
+    get, path = "/api/skills/{reference}/versions", tag = "skills", operation_id = "versions",
     params(("reference" = String, Path, description = "`name`, or the id of one version"), VersionsQuery),
     responses((status = 200, description = "A page of versions", body = bodies::VersionPage)),
 )]
