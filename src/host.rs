@@ -133,13 +133,8 @@ impl Host {
     ///
     /// `unavailable` if another host uses the directory or somebody else may write it.
     pub async fn open(options: HostOptions) -> Result<Self, Error> {
-        // Compile workers have another working directory. A program without a folder is
-        // looked for in PATH.
         let dir = std::path::absolute(options.data_dir).map_err(Error::internal)?;
-        let mut compile = options.compile;
-        if compile.program.components().count() > 1 {
-            compile.program = std::path::absolute(compile.program).map_err(Error::internal)?;
-        }
+        let compile = from_anywhere(options.compile)?;
         let lock = lock(&dir)?;
         // Without links on the way, which somebody could lead elsewhere.
         let dir = dir.canonicalize().map_err(Error::internal)?;
@@ -215,6 +210,15 @@ impl Host {
         self.executor.stop(STOP).await;
         self.store.close().await;
     }
+}
+
+/// The settings with a program that is found from any directory, as compile workers have another one.
+/// A program without a folder is looked for in PATH.
+fn from_anywhere(mut compile: CompileSettings) -> Result<CompileSettings, Error> {
+    if compile.program.components().count() > 1 {
+        compile.program = std::path::absolute(compile.program).map_err(Error::internal)?;
+    }
+    Ok(compile)
 }
 
 /// Locks the data directory for this process, after making sure that it is ours alone.
