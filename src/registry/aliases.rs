@@ -52,8 +52,8 @@ impl Registry {
             let found = registry.movable(&owner, &name, &wanted)?;
             let AliasMove { alias, to, .. } = wanted;
             let record = AliasRecord { owner, name, alias, version: to };
+            registry.store.put_alias(record.clone(), key.clone(), registry.clock.now_ms()).await?;
             tracing::info!(skill = %found.address, alias = %record.alias, key = %key, "An alias was moved");
-            registry.store.put_alias(record.clone(), key, registry.clock.now_ms()).await?;
             registry.skills.write().put_alias(record);
             registry.changed.notify_waiters();
             Ok(found)
