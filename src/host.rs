@@ -15,7 +15,7 @@ use crate::access::Access;
 use crate::egress::{EgressSettings, Guard};
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
 use crate::files;
-use crate::model::{Clock, Code, Error, Secret};
+use crate::model::{ApprovalPolicy, Clock, Code, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::secrets::{KEY_FILE, KeySource, Secrets};
@@ -64,6 +64,8 @@ pub struct HostOptions {
     pub secrets_key: Option<KeySource>,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
+    /// Whether versions that may do more than the one before have to be accepted.
+    pub approval: ApprovalPolicy,
     /// When runs are written down; something else than promised only to measure what that costs.
     pub(crate) audit: Audit,
     /// The time of day.
@@ -95,6 +97,7 @@ impl HostOptions {
             workspace: DEFAULT_QUOTA,
             secrets_key: None,
             keep_results: Duration::from_secs(24 * 60 * 60),
+            approval: ApprovalPolicy::None,
             audit: Audit::default(),
             clock: Clock::System,
         }
@@ -159,7 +162,8 @@ impl Host {
             egress: Guard::new(options.egress)?,
         };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
-        let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), blobs).await?;
+        let registry = (blobs, options.approval);
+        let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), registry).await?;
         let retention = Retention {
             store: store.clone(),
             clock: options.clock.clone(),

@@ -8,7 +8,7 @@
 //! use std::process::ExitCode;
 //!
 //! use serde_json::json;
-//! use skillvisor::{ExecutionFilter, ExecutionRequest, Host, HostOptions, Manifest, Status};
+//! use skillvisor::{AliasMove, ExecutionFilter, ExecutionRequest, Host, HostOptions, Manifest, Status};
 //!
 //! fn main() -> ExitCode {
 //!     // First of all: components are compiled by children of this program.
@@ -38,6 +38,17 @@
 //!     let record = host.get_execution(&caller, execution.id).await?;
 //!     assert_eq!(record.usage.fuel, execution.usage.fuel);
 //!     assert_eq!(host.count_executions(&caller, ExecutionFilter::default()).await?, 1);
+//!
+//!     // Another version asks for more, and says so; what calls `hello@stable` stays with the first.
+//!     let first = AliasMove { alias: "stable".parse()?, to: "1.0.0".parse()?, from: None };
+//!     host.move_alias(&caller, &"hello".parse()?, first).await?;
+//!     let manifest = r#"{ "name": "hello", "version": "1.1.0", "grants": { "kv": true } }"#;
+//!     host.register(&caller, Manifest::parse(manifest)?, std::fs::read("skills/hello/hello.wasm")?).await?;
+//!     let difference = host.difference(&caller, &"hello@1.1.0".parse()?, None)?;
+//!     assert!(difference.grows());
+//!     assert_eq!(difference.changes[0].says, "it may keep values, which 1.0.0 might not");
+//!     let stable = host.get(&caller, &"hello@stable".parse()?)?;
+//!     assert_eq!(stable.skill.version.to_string(), "1.0.0");
 //!     host.close().await;
 //!     Ok(())
 //! }
@@ -84,9 +95,9 @@ pub use crate::egress::EgressSettings;
 pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Once};
 pub use crate::host::{Host, HostOptions};
 pub use crate::model::{
-    Caller, Code, Error, Execution, ExecutionRequest, Limits, LimitsPatch, Skill, SkillRef, Status, StrictJson,
-    compare_versions, satisfies,
+    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Execution, ExecutionRequest, Limits, LimitsPatch, Skill,
+    SkillRef, Status, StrictJson, compare_versions, satisfies,
 };
-pub use crate::registry::{Manifest, Registered, RegisteredSkill};
+pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
 pub use crate::sandbox::{CompileSettings, compile_worker};
 pub use crate::workspace::Quota;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
+use crate::model::ApprovalPolicy;
+
 use super::sources::Given;
 
 /// A kind of value.
@@ -194,6 +196,23 @@ impl Kind for LogFormat {
             "auto" => Some(Self::Auto),
             "json" => Some(Self::Json),
             "text" => Some(Self::Text),
+            _ => None,
+        }
+    }
+}
+
+/// Who is asked about what grows.
+pub(super) enum Approvals {}
+
+impl Kind for Approvals {
+    type Value = ApprovalPolicy;
+    const WORD: &'static str = "WHEN";
+    const ALLOWED: &'static str = "none or required";
+
+    fn read(given: &Given) -> Option<ApprovalPolicy> {
+        match given.text.as_str() {
+            "none" => Some(ApprovalPolicy::None),
+            "required" => Some(ApprovalPolicy::Required),
             _ => None,
         }
     }

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::model::ApprovalPolicy;
+
 use super::kinds::{
-    Address, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Networks, Optional, Path, Span,
-    Switch,
+    Address, Approvals, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Networks, Optional,
+    Path, Span, Switch,
 };
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
@@ -93,6 +95,8 @@ settings! {
         "Private key (PEM) of the HTTP API. Only together with tls.cert.";
     metrics_listen: Option<SocketAddr> as Optional<Address>, "metrics.listen" = "none",
         "Address and port of a listener of its own for /metrics, which asks for no key and so must be a loopback address, unless behind_proxy says otherwise. Without it, /metrics is there for admin keys.";
+    approval: ApprovalPolicy as Approvals, "approval" = "none",
+        "Whether a version whose grants, functions, descriptions or schemas are more than those of the one before waits until a key with skills:approve accepts it: none or required.";
     upload_max_bytes: u64 as Bytes, "upload.max_bytes" = "64MiB",
         "Largest upload.";
     concurrency_host: usize as Count, "concurrency.host" = "256",

@@ -11,9 +11,9 @@ use semver::Version;
 
 use crate::executor::{ExecutionFilter, ExecutionPage};
 use crate::model::{
-    Caller, Door, Error, Execution, ExecutionId, ExecutionRequest, SkillId, SkillName, SkillRef, VersionSelector,
+    Alias, Caller, Door, Error, Execution, ExecutionId, ExecutionRequest, SkillId, SkillName, SkillRef, VersionSelector,
 };
-use crate::registry::{Manifest, Registered, RegisteredSkill, StagedComponent};
+use crate::registry::{AliasMove, Difference, Manifest, Registered, RegisteredSkill, StagedComponent};
 
 use super::Host;
 
@@ -125,6 +125,65 @@ impl Host {
     ) -> Result<Version, Error> {
         let found = self.get(caller, &SkillRef::Name { name, version, function: None })?;
         Ok(found.skill.version.clone())
+    }
+
+    /// Lets an alias stand for a version, so that `name@alias` means it; moving it back is a
+    /// rollback. `skill` is a name without a version, or the id of one version.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, `forbidden`; `conflict` if the alias does not point where [`AliasMove::from`]
+    /// says; `approval_required` if the version waits for approval.
+    pub async fn move_alias(
+        &self,
+        caller: &Caller,
+        skill: &SkillRef,
+        wanted: AliasMove,
+    ) -> Result<Arc<RegisteredSkill>, Error> {
+        self.registry.move_alias(caller, skill, wanted).await
+    }
+
+    /// Takes an alias away; the version stays.
+    ///
+    /// # Errors
+    ///
+    /// `not_found`, `forbidden`.
+    pub async fn remove_alias(&self, caller: &Caller, skill: &SkillRef, alias: Alias) -> Result<(), Error> {
+        self.registry.remove_alias(caller, skill, alias).await
+    }
+
+    /// The aliases that stand for the version that a reference means.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::get`].
+    pub fn aliases(&self, caller: &Caller, reference: &SkillRef) -> Result<Vec<Alias>, Error> {
+        let found = self.get(caller, reference)?;
+        Ok(self.registry.aliases(&found.skill))
+    }
+
+    /// What a version may do or tells models that another, or the one before it, does not.
+    ///
+    /// # Errors
+    ///
+    /// `not_found` for either.
+    pub fn difference(
+        &self,
+        caller: &Caller,
+        reference: &SkillRef,
+        from: Option<&VersionSelector>,
+    ) -> Result<Difference, Error> {
+        self.registry.difference(caller, reference, from)
+    }
+
+    /// Lets a version run that waits for approval (see [`HostOptions::approval`](super::HostOptions)).
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope` without `skills:approve`; `malformed` for a range; `not_found`,
+    /// `forbidden`.
+    pub async fn approve(&self, caller: &Caller, reference: &SkillRef) -> Result<Arc<RegisteredSkill>, Error> {
+        self.registry.approve(caller, reference).await
     }
 
     /// Every skill this caller may see, own ones hiding global ones of the same `name@version`.

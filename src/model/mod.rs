@@ -3,6 +3,8 @@
 //! Values here are valid by construction: parsing happens at the border, and past it
 //! nobody checks again. No I/O, no async, no HTTP.
 
+mod alias;
+mod approval;
 mod ceilings;
 mod clock;
 mod code;
@@ -30,6 +32,8 @@ mod without_effect;
 #[cfg(test)]
 mod properties;
 
+pub use self::alias::Alias;
+pub use self::approval::{Approval, ApprovalPolicy};
 pub use self::ceilings::{Budgets, Ceilings, Rates, StorageCeilings};
 pub use self::clock::Clock;
 pub use self::code::{Code, CodeRow};

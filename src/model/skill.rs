@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Access, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, Retry, SkillId, SkillName, Tag,
+    Access, Approval, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, Retry, SkillId, SkillName,
+    Tag,
 };
 
 /// How a skill is carried out.
@@ -108,7 +109,7 @@ pub struct Function {
     pub reason: Option<String>,
 }
 
-/// One version of a skill. Immutable but for `enabled`, `mode`, `tags` and the state.
+/// One version of a skill. Immutable but for `enabled`, `mode`, `tags`, its approval and the state.
 #[derive(Clone, Debug)]
 pub struct Skill {
     /// Its id.
@@ -133,6 +134,10 @@ pub struct Skill {
     pub tags: Vec<Tag>,
     /// Where it came from.
     pub source_provider: String,
+    /// Whether it is told to those without a key; only of global skills.
+    pub public: bool,
+    /// Whether somebody has to accept it, or did.
+    pub approval: Approval,
     /// What it asks to touch.
     pub grants: Grants,
     /// What it may use up, under the ceilings of the key that registered it.
@@ -181,9 +186,15 @@ impl Skill {
     ///
     /// # Errors
     ///
-    /// `skill_disabled`, `skill_failed`, or `unavailable`, each with the reason.
+    /// `approval_required`, `skill_disabled`, `skill_failed`, or `unavailable`, each with the reason.
     pub fn require_runnable(&self) -> Result<(), Error> {
         let address = self.address();
+        if self.approval.is_pending() {
+            let detail = format!(
+                "{address} waits for approval; `skillvisor approve {address}`, with a key that has `skills:approve`"
+            );
+            return Err(Error::new(Code::ApprovalRequired, detail));
+        }
         if !self.enabled {
             let detail = format!("{address} is disabled; enable it with PATCH {{\"enabled\": true}}");
             return Err(Error::new(Code::SkillDisabled, detail));

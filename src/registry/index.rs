@@ -1,9 +1,12 @@
 //! All skills in memory, by id and by name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::model::{Code, Error, OwnerId, Skill, SkillId, SkillName};
+use semver::Version;
+
+use crate::model::{Alias, Code, Error, OwnerId, Skill, SkillId, SkillName, VersionSelector};
+use crate::store::AliasRecord;
 
 use super::RegisteredSkill;
 
@@ -11,6 +14,7 @@ use super::RegisteredSkill;
 pub(super) struct Index {
     pub(super) by_id: HashMap<SkillId, Arc<RegisteredSkill>>,
     by_name: HashMap<(OwnerId, SkillName), Vec<SkillId>>,
+    aliases: HashMap<(OwnerId, SkillName), BTreeMap<Alias, Version>>,
 }
 
 impl Index {
@@ -45,60 +49,71 @@ impl Index {
     }
 
     pub(super) fn versions(&self, owner: &OwnerId, name: &SkillName) -> Vec<Arc<RegisteredSkill>> {
-        let ids = self.by_name.get(&(owner.clone(), name.clone()));
-        ids.into_iter().flatten().filter_map(|id| self.by_id.get(id)).cloned().collect()
+        self.line(&(owner.clone(), name.clone())).cloned().collect()
+    }
+
+    fn line(&self, key: &(OwnerId, SkillName)) -> impl Iterator<Item = &Arc<RegisteredSkill>> {
+        self.by_name.get(key).into_iter().flatten().filter_map(|id| self.by_id.get(id))
+    }
+
+    /// The version that is meant. `latest` and ranges pass over what waits for approval as long as
+    /// something else fits: a version that nobody accepted yet takes no caller away from one that runs.
+    pub(super) fn pick(
+        &self,
+        owner: &OwnerId,
+        name: &SkillName,
+        version: &VersionSelector,
+    ) -> Option<Arc<RegisteredSkill>> {
+        let key = (owner.clone(), name.clone());
+        let highest = |fits: &dyn Fn(&Version) -> bool| {
+            let fitting = self.line(&key).filter(|skill| fits(&skill.skill.version));
+            let order = |skill: &Arc<RegisteredSkill>| !skill.skill.approval.is_pending();
+            let by_version = |a: &Arc<RegisteredSkill>, b: &Arc<RegisteredSkill>| a.skill.version.cmp(&b.skill.version);
+            fitting.max_by(|a, b| order(a).cmp(&order(b)).then_with(|| by_version(a, b))).cloned()
+        };
+        match version {
+            VersionSelector::Exact(exact) => highest(&|version| version == exact),
+            VersionSelector::Range(range) => highest(&|version| range.matches(version)),
+            VersionSelector::Latest => highest(&|version| version.pre.is_empty()).or_else(|| highest(&|_| true)),
+            VersionSelector::Alias(word) => {
+                let exact = self.aliases.get(&key)?.get(word.as_str())?;
+                highest(&|version| version == exact)
+            }
+        }
+    }
+
+    /// Where an alias points.
+    pub(super) fn alias(&self, owner: &OwnerId, name: &SkillName, alias: &str) -> Option<&Version> {
+        self.aliases.get(&(owner.clone(), name.clone()))?.get(alias)
+    }
+
+    /// How many aliases a skill has, all versions together.
+    pub(super) fn alias_count(&self, owner: &OwnerId, name: &SkillName) -> usize {
+        self.aliases.get(&(owner.clone(), name.clone())).map_or(0, BTreeMap::len)
+    }
+
+    /// The aliases that stand for this version.
+    pub(super) fn aliases_of(&self, skill: &Skill) -> Vec<Alias> {
+        let all = self.aliases.get(&(skill.owner.clone(), skill.name.clone()));
+        let own = all.into_iter().flatten().filter(|(_, version)| **version == skill.version);
+        own.map(|(alias, _)| alias.clone()).collect()
+    }
+
+    pub(super) fn put_alias(&mut self, record: AliasRecord) {
+        let AliasRecord { owner, name, alias, version } = record;
+        self.aliases.entry((owner, name)).or_default().insert(alias, version);
+    }
+
+    pub(super) fn remove_alias(&mut self, owner: &OwnerId, name: &SkillName, alias: &Alias) {
+        let key = (owner.clone(), name.clone());
+        if let Some(aliases) = self.aliases.get_mut(&key) {
+            aliases.remove(alias);
+            if aliases.is_empty() {
+                self.aliases.remove(&key);
+            }
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::model::{Digest, Grants, Handler, KeyId, Limits, Mode, Schemas, SkillState};
-
-    use super::*;
-
-    fn skill(owner: &str, version: &str) -> Skill {
-        Skill {
-            id: SkillId::generate(),
-            owner: owner.parse().unwrap(),
-            name: "a".parse().unwrap(),
-            version: version.parse().unwrap(),
-            description: String::new(),
-            handler: Handler::Wasm { digest: Digest::of(b"") },
-            schema: Schemas::default(),
-            enabled: true,
-            mode: Mode::On,
-            tags: Vec::new(),
-            source_provider: "local".into(),
-            grants: Grants::default(),
-            limits: Limits::DEFAULT,
-            frozen_limits: Limits::DEFAULT,
-            frozen_network: Vec::new(),
-            retry: crate::model::Retry::default(),
-            frozen_workspace: crate::model::Access::None,
-            frozen_secrets: Some(Vec::new()),
-            frozen_skills: Some(Vec::new()),
-            pinned: Vec::new(),
-            functions: Vec::new(),
-            imports: Vec::new(),
-            warnings: Vec::new(),
-            state: SkillState::Ready,
-            problem: None,
-            registered_by: KeyId::generate(),
-            manifest_digest: Digest::of(b""),
-            created_at: 0,
-            updated_at: 0,
-        }
-    }
-
-    #[test]
-    fn an_owner_with_the_most_versions_gets_no_new_one_and_keeps_what_it_has() {
-        let mut index = Index::default();
-        for version in ["1.0.0", "1.1.0"] {
-            index.require_room(&skill("full", version), 2).unwrap();
-            index.put(RegisteredSkill::new(skill("full", version)));
-        }
-        assert_eq!(index.require_room(&skill("full", "1.2.0"), 2).unwrap_err().code, Code::StorageFull);
-        index.require_room(&skill("full", "1.1.0"), 2).unwrap();
-        index.require_room(&skill("other", "1.2.0"), 2).unwrap();
-    }
-}
+pub(in crate::registry) mod tests;

@@ -57,7 +57,7 @@ pub struct Manifest {
     pub idempotent: bool,
     /// Whether instances may be used again.
     pub reuse: bool,
-    /// Whether it is told to those without a key.
+    /// Whether it is told to those without a key; for global skills only.
     pub public: bool,
     /// For whom it is registered; admin keys only.
     #[serde(alias = "apiKeyId")]
@@ -220,6 +220,9 @@ impl Manifest {
         if !self.grants.secrets.is_empty() {
             fixed["secrets"] = serde_json::json!(self.grants.secrets);
         }
+        if self.public {
+            fixed["public"] = serde_json::json!(true);
+        }
         values::into_digest(&self.grants, &mut fixed);
         let retry = self.retry.over(&Retry::default());
         if retry != Retry::default() {
@@ -241,7 +244,7 @@ impl Manifest {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse), ("/public", self.public)];
+        let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse)];
         let asked = asked.into_iter().chain(self.limits.without_effect());
         let sandbox = SandboxFields { network_enabled: None, read_only: None, ..self.sandbox() };
         refuse_without_effect(asked.chain(sandbox.without_effect()))
@@ -281,7 +284,7 @@ mod tests {
     #[test]
     fn each_field_without_effect_is_refused_with_its_place() {
         let error = check(
-            r#"{"name":"a","version":"1.0.0","reuse":true,"idempotent":true,"grants":{"network":["https://a.example"]}}"#,
+            r#"{"name":"a","version":"1.0.0","reuse":true,"idempotent":true,"grants":{"network":["https://a.example"],"workspace":"read"}}"#,
         )
         .unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();

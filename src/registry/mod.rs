@@ -1,5 +1,8 @@
 //! Which skills there are: their manifests, their versions, and how a name becomes one of them.
 
+mod aliases;
+mod approval;
+mod difference;
 mod functions;
 mod index;
 mod listing;
@@ -29,14 +32,16 @@ use parking_lot::RwLock;
 use tokio::sync::{Mutex, Notify};
 
 use crate::model::{
-    Caller, Clock, Code, Digest, Error, Key, OwnerId, Scope, Skill, SkillId, SkillName, SkillRef, SkillState,
-    VersionSelector,
+    ApprovalPolicy, Caller, Clock, Code, Digest, Error, Key, OwnerId, Scope, Skill, SkillId, SkillName, SkillRef,
+    SkillState, VersionSelector,
 };
 use crate::sandbox::SandboxProvider;
 use crate::store::{Store, to_its_end};
 
 use self::index::Index;
 
+pub use self::aliases::AliasMove;
+pub use self::difference::{Change, ChangeKind, Difference};
 pub use self::listing::Place;
 pub use self::manifest::Manifest;
 pub use self::schema::Checker;
@@ -73,6 +78,8 @@ pub struct Registry {
     clock: Clock,
     /// Where component bytes lie, by digest.
     blobs: PathBuf,
+    /// Whether what grows waits for somebody who accepts it.
+    approval: ApprovalPolicy,
     skills: RwLock<Index>,
     /// Told whenever a skill changes.
     changed: Notify,
@@ -84,7 +91,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Loads all skills. `blobs` is the directory with their components.
+    /// Loads all skills. `blobs` is the directory with their components; `approval` is for what is
+    /// registered from now on.
     ///
     /// # Errors
     ///
@@ -93,21 +101,30 @@ impl Registry {
         store: Store,
         sandbox: Arc<dyn SandboxProvider>,
         clock: Clock,
-        blobs: PathBuf,
+        (blobs, approval): (PathBuf, ApprovalPolicy),
     ) -> Result<Arc<Self>, Error> {
         let (records, broken) = store.skills().await?;
         for row in broken {
-            tracing::error!(skill.row = row, "A row of `skills` cannot be read and is left out");
+            tracing::error!(
+                skill.row = row,
+                "A row of `skills` cannot be read and is left out; `skillvisor doctor` lists such rows"
+            );
         }
         let mut index = Index::default();
         for record in records.into_iter().filter(|record| !record.deleted) {
             index.put(RegisteredSkill::new(record.skill));
         }
+        let (aliases, broken) = store.aliases().await?;
+        for row in broken {
+            tracing::error!(alias.row = row, "A row of `skill_aliases` cannot be read and is left out");
+        }
+        aliases.into_iter().for_each(|alias| index.put_alias(alias));
         let registry = Arc::new(Self {
             store,
             sandbox,
             clock,
             blobs,
+            approval,
             skills: RwLock::new(index),
             changed: Notify::new(),
             changes: Mutex::default(),
@@ -143,17 +160,7 @@ impl Registry {
     }
 
     fn pick(&self, owner: &OwnerId, name: &SkillName, version: &VersionSelector) -> Option<Arc<RegisteredSkill>> {
-        let versions = self.skills.read().versions(owner, name);
-        let highest = |fits: &dyn Fn(&semver::Version) -> bool| {
-            let fitting = versions.iter().filter(|skill| fits(&skill.skill.version));
-            fitting.max_by(|a, b| a.skill.version.cmp(&b.skill.version)).cloned()
-        };
-        match version {
-            VersionSelector::Exact(exact) => highest(&|version| version == exact),
-            VersionSelector::Range(range) => highest(&|version| range.matches(version)),
-            VersionSelector::Latest => highest(&|version| version.pre.is_empty()).or_else(|| highest(&|_| true)),
-            VersionSelector::Alias(_) => None,
-        }
+        self.skills.read().pick(owner, name, version)
     }
 
     /// Waits until a skill that is being compiled can run, or `deadline` comes.
@@ -222,14 +229,10 @@ impl Registry {
     /// # Errors
     ///
     /// `insufficient_scope` without `skills:write`; `malformed` for a range; `not_found` or
-    /// `forbidden` if it is not this caller's.
+    /// `forbidden` if it is not this caller's; `conflict` if an alias stands for it.
     pub async fn delete(self: &Arc<Self>, caller: &Caller, reference: &SkillRef) -> Result<(), Error> {
         caller.key.require(Scope::SkillsWrite)?;
-        if let SkillRef::Name { version, .. } = reference
-            && !matches!(version, VersionSelector::Exact(_))
-        {
-            return Err(Error::new(Code::Malformed, "delete takes an id or an exact `name@version`"));
-        }
+        approval::require_one(reference, "delete")?;
         let found = self.resolve(caller, reference)?;
         require_own(&caller.key, &found.skill.owner)?;
         let registry = Arc::clone(self);
@@ -242,6 +245,7 @@ impl Registry {
         if !self.skills.read().by_id.contains_key(&skill.id) {
             return Err(Error::not_found("skill"));
         }
+        self.require_no_alias(skill)?;
         let gone = self.store.delete_skill(skill.id, digest, self.clock.now_ms()).await?;
         self.skills.write().remove(skill);
         self.changed.notify_waiters();

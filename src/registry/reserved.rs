@@ -4,6 +4,7 @@ use crate::model::{Code, Error, SkillName};
 
 /// Routes below `/api/skills`, and management tools.
 const RESERVED: &[&str] = &[
+    "aliases",
     "approve",
     "diff",
     "executions",

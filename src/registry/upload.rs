@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::files;
 use crate::model::{
-    Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName, SkillState,
+    Approval, Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName,
+    SkillState,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillRecord, to_its_end};
@@ -178,6 +179,7 @@ impl Registry {
         let Checked { name, version, description, schema, limits, retry, cut, digest: manifest_digest } =
             manifest.check(alone, ceiling)?;
         require_visible(caller, &name)?;
+        require_global(&owner, manifest.public)?;
         let (functions, schema) = functions::described(inspection.functions, schema, &description)?;
         let (now, network, ceilings) = (self.clock.now_ms(), manifest.network(), caller.key.max_network());
         let asked = manifest.workspace();
@@ -207,6 +209,8 @@ impl Registry {
             mode: manifest.mode.unwrap_or(Mode::On),
             tags: manifest.tags,
             source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
+            public: manifest.public,
+            approval: Approval::None,
             grants: Grants { network, workspace: asked, ..manifest.grants },
             limits,
             retry,
@@ -237,6 +241,7 @@ impl Registry {
             return Err(unknown_component());
         }
         self.skills.read().require_room(&skill, MAX_VERSIONS)?;
+        let skill = self.judged(skill);
         if let Some(file) = file {
             let (from, to, blobs) = (file.to_owned(), self.blob(record.digest), self.blobs.clone());
             let moved = tokio::task::spawn_blocking(move || {
@@ -335,6 +340,14 @@ fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> Pre
 /// another's way either.
 fn require_visible(caller: &Caller, name: &SkillName) -> Result<(), Error> {
     if caller.key.may_see(name) { Ok(()) } else { Err(Error::not_found("skill")) }
+}
+
+/// Refuses to tell strangers of what is one owner's.
+fn require_global(owner: &OwnerId, public: bool) -> Result<(), Error> {
+    if !public || owner.is_system() {
+        return Ok(());
+    }
+    Err(Error::at(Code::InvalidManifest, "/public", "only a skill of `system` can be public; leave it out"))
 }
 
 fn unknown_component() -> Error {

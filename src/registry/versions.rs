@@ -50,6 +50,21 @@ impl Registry {
         Ok((found, text))
     }
 
+    /// Every version of a skill, named without a version or by the id of one: by its name as
+    /// [`Registry::versions`], by an id those of the same owner and name.
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope` without `skills:read`; `malformed` for a version; `not_found`.
+    pub fn line(&self, caller: &Caller, reference: &SkillRef) -> Result<Vec<Arc<RegisteredSkill>>, Error> {
+        caller.key.require(Scope::SkillsRead)?;
+        let (owner, name) = self.line_of(caller, reference)?;
+        if let SkillRef::Name { .. } = reference {
+            return self.versions(caller, &name);
+        }
+        Ok(highest_first(self.skills.read().versions(&owner, &name)))
+    }
+
     /// Every version of a skill that this caller may name, highest first, own ones hiding
     /// global ones. None is not an error.
     ///
@@ -68,9 +83,14 @@ impl Registry {
             found.extend(index.versions(&OwnerId::system(), name));
         }
         drop(index);
-        // Stable: of equal versions the own one stays first.
-        found.sort_by(|a, b| b.skill.version.cmp(&a.skill.version));
-        found.dedup_by(|b, a| a.skill.version == b.skill.version);
-        Ok(found)
+        Ok(highest_first(found))
     }
+}
+
+/// The versions in order; of equal ones the first.
+fn highest_first(mut found: Vec<Arc<RegisteredSkill>>) -> Vec<Arc<RegisteredSkill>> {
+    // Stable: of equal versions the own one stays first.
+    found.sort_by(|a, b| b.skill.version.cmp(&a.skill.version));
+    found.dedup_by(|b, a| a.skill.version == b.skill.version);
+    found
 }

@@ -4,14 +4,17 @@
 //! answered survives a power cut. Readers have connections of their own. No type of the
 //! driver leaves this room, so that another backend can take its place.
 
+mod aliases;
 mod executions;
 mod fault;
+mod health;
 mod idempotency;
 mod keys;
 mod keyvalue;
 mod migrations;
 mod secrets;
 mod skills;
+mod upgrade;
 mod writer;
 
 use std::path::Path;
@@ -24,12 +27,15 @@ use crate::files;
 use crate::model::{BoxError, Code, Error};
 use crate::telemetry::Telemetry;
 
+pub use self::aliases::AliasRecord;
 pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedExecution};
+pub use self::health::{StoreHealth, health};
 pub use self::idempotency::{Claim, Claimed};
 pub use self::keys::StoredKey;
 pub use self::keyvalue::{KvBucket, KvQuota};
 pub use self::secrets::SecretRecord;
 pub use self::skills::{ComponentRecord, SkillRecord};
+pub use self::upgrade::BACKUP_NAME;
 pub use self::writer::answered;
 
 use self::fault::fault;
@@ -54,12 +60,13 @@ struct Readers {
 }
 
 impl Store {
-    /// Opens, and brings to the newest schema, the database in `dir`. Commits are measured
-    /// in `telemetry`.
+    /// Opens, and brings to the newest schema, the database in `dir`; before that is changed, a
+    /// copy is kept ([`BACKUP_NAME`]). Commits are measured in `telemetry`.
     ///
     /// # Errors
     ///
-    /// `unavailable` if the file was written by a newer version, `internal` if it is
+    /// `unavailable` if the file was written by a newer version, `storage_full` if there is no
+    /// room for the copy, `internal` if it is
     /// damaged or the disk does not play along.
     pub fn open(dir: &Path, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
         let path = dir.join(FILE_NAME);
@@ -69,6 +76,7 @@ impl Store {
             files::make_private(&dir.join(format!("{FILE_NAME}{beside}")), false).map_err(Error::internal)?;
         }
         let mut connection = connect(&path).map_err(fault)?;
+        upgrade::keep_a_copy(&connection, dir)?;
         migrations::apply(&mut connection)?;
         let readers = Readers { path: path.into(), idle: Mutex::default() };
         Ok(Self { writer: Writer::start(connection, telemetry)?, readers: Arc::new(readers) })

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::model::{Digest, Error, Handler, OwnerId, Skill, SkillId};
+use crate::model::{Code, Digest, Error, Handler, OwnerId, Skill, SkillId};
 
 use super::{Store, json_column, parsed, to_json};
 
@@ -53,21 +53,24 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// As any write.
+    /// `conflict` if what is there cannot be read; and as any write.
     pub async fn insert_skill(&self, skill: Skill, component: ComponentRecord) -> Result<Option<SkillRecord>, Error> {
-        self.write_together(move |connection| {
+        let inserted = self.write_together(move |connection| {
             let address = (skill.owner.as_str(), skill.name.as_str(), skill.version.to_string());
             let existing = connection
                 .prepare_cached("SELECT * FROM skills WHERE owner = ?1 AND name = ?2 AND version = ?3")?
-                .query_row(address, skill_record)
+                .query_row(address, |row| Ok(skill_record(row)))
                 .optional()?;
             if existing.is_none() {
                 insert_component(connection, &skill.owner, component, skill.created_at)?;
                 insert_row(connection, &skill)?;
             }
             Ok(existing)
+        });
+        inserted.await?.transpose().map_err(|error| {
+            let detail = "this version exists, but its record is damaged; publish another version";
+            Error { source: Some(error.into()), ..Error::new(Code::Conflict, detail) }
         })
-        .await
     }
 
     /// Brings a deleted version back, under the limits of whoever registers it now.
@@ -82,7 +85,7 @@ impl Store {
                 .prepare_cached(
                     "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
                      registered_by = ?5, frozen_network = ?6, frozen_workspace = ?7, frozen_secrets = ?8,
-                     frozen_skills = ?9, pinned = ?10, retry = ?11 WHERE id = ?1",
+                     frozen_skills = ?9, pinned = ?10, retry = ?11, public = ?12 WHERE id = ?1",
                 )?
                 .execute(params![
                     skill.id.as_bytes(),
@@ -96,13 +99,14 @@ impl Store {
                     to_json(&skill.frozen_skills),
                     to_json(&skill.pinned),
                     to_json(&skill.retry),
+                    skill.public,
                 ])?;
             update_row(connection, &skill)
         })
         .await
     }
 
-    /// Writes what may change in a skill: `enabled`, `mode`, `tags`, and how far it is.
+    /// Writes what may change in a skill: `enabled`, `mode`, `tags`, its approval, and how far it is.
     ///
     /// # Errors
     ///
@@ -199,9 +203,9 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
              source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
              registered_by, manifest_digest, created_at, updated_at, frozen_network,
-             frozen_workspace, frozen_secrets, frozen_skills, pinned, retry)
+             frozen_workspace, frozen_secrets, frozen_skills, pinned, retry, public, approval)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)",
+             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)",
         )?
         .execute(params![
             skill.id.as_bytes(),
@@ -233,6 +237,8 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             to_json(&skill.frozen_skills),
             to_json(&skill.pinned),
             to_json(&skill.retry),
+            skill.public,
+            to_json(&skill.approval),
         ])
         .map(drop)
 }
@@ -241,7 +247,7 @@ fn update_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
             "UPDATE skills SET enabled = ?2, mode = ?3, tags = ?4, state = ?5, problem = ?6, functions = ?7,
-             imports = ?8, warnings = ?9, updated_at = ?10 WHERE id = ?1",
+             imports = ?8, warnings = ?9, updated_at = ?10, approval = ?11 WHERE id = ?1",
         )?
         .execute(params![
             skill.id.as_bytes(),
@@ -254,11 +260,12 @@ fn update_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             to_json(&skill.imports),
             to_json(&skill.warnings),
             skill.updated_at,
+            to_json(&skill.approval),
         ])
         .map(drop)
 }
 
-fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
+pub(super) fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
     let text = |name| row.get_ref(name).and_then(|value| Ok(value.as_str()?));
     let deleted: Option<i64> = row.get("deleted_at")?;
     let skill = Skill {
@@ -273,6 +280,8 @@ fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
         mode: parsed(text("mode")?)?,
         tags: json_column(text("tags")?)?,
         source_provider: row.get("source_provider")?,
+        public: row.get("public")?,
+        approval: json_column(text("approval")?)?,
         grants: json_column(text("grants")?)?,
         limits: json_column(text("limits")?)?,
         frozen_limits: json_column(text("frozen_limits")?)?,

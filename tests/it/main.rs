@@ -113,6 +113,9 @@ mod changes;
 /// The data directory: who may read it, and whom it sends clients to.
 mod data_dir;
 
+/// Versions, aliases, approval, and damaged rows.
+mod registry;
+
 /// The host as a library.
 mod library;
 

@@ -99,6 +99,16 @@ async fn real_replies_are_as_the_document_says() {
     };
     check("Skill", &host.get("/api/skills/echo").await);
     check("SkillPage", &host.get("/api/skills?limit=1").await);
+    check("VersionPage", &host.get("/api/skills/echo/versions").await);
+    let alias = host.send(Method::PUT, "/api/skills/echo/aliases/stable", json!({ "version": "1.0.0" })).await;
+    assert_eq!(alias.body["aliases"], json!(["stable"]));
+    check("Skill", &alias);
+    let grants =
+        json!({ "name": "echo", "version": "1.1.0", "handler": alias.body["digest"], "grants": { "kv": true } });
+    assert_eq!(host.send(Method::POST, "/api/skills/skillssh", grants).await.status, 201);
+    let difference = host.get("/api/skills/echo@1.1.0/diff").await;
+    assert_eq!(difference.body["grows"], true);
+    check("Difference", &difference);
     let run = host.run("echo", json!({ "a": [1, null] }), json!({})).await;
     assert_eq!(run.body["status"], "success");
     check("Execution", &run);

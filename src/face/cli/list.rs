@@ -20,6 +20,9 @@ pub(super) struct ListArgs {
     /// Only those with this mode
     #[arg(long, value_parser = ["on", "auto", "off"])]
     mode: Option<String>,
+    /// Only those from this source (`sourceProvider`)
+    #[arg(long)]
+    source: Option<String>,
     /// Only those with this tag
     #[arg(long)]
     tag: Option<String>,
@@ -35,7 +38,8 @@ pub(super) async fn run(output: Output, client: &Client, args: &ListArgs) -> Res
         return Ok(Exit::Success);
     }
     if skills.is_empty() {
-        let filtered = [&args.q, &args.tag, &args.owner].iter().any(|filter| filter.is_some());
+        let filtered =
+            [&args.q, &args.mode, &args.source, &args.tag, &args.owner].iter().any(|filter| filter.is_some());
         let note = if filtered { "no skill matches" } else { "no skills; `skillvisor push FILE.wasm` uploads one" };
         output.note(note);
         return Ok(Exit::Success);
@@ -57,6 +61,7 @@ async fn all(client: &Client, args: &ListArgs) -> Result<(Vec<Value>, Value), Fa
         let query = [
             ("q", args.q.as_deref()),
             ("mode", args.mode.as_deref()),
+            ("source", args.source.as_deref()),
             ("tag", args.tag.as_deref()),
             ("owner", args.owner.as_deref()),
             ("cursor", cursor.as_deref()),

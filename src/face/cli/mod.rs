@@ -4,11 +4,14 @@
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
+mod alias;
+mod approve;
 mod cancel;
 mod client;
 mod completions;
 mod context;
 mod delete;
+mod diff;
 mod doctor;
 mod embed;
 mod enable;
@@ -24,6 +27,7 @@ mod list;
 mod local;
 mod logging;
 mod logs;
+mod mode;
 mod multipart;
 mod output;
 mod place;
@@ -35,9 +39,11 @@ mod serve;
 mod show;
 mod signals;
 mod table;
+mod tag;
 mod time;
 mod trust;
 mod value;
+mod versions;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -81,6 +87,13 @@ enum Command {
     Delete(delete::DeleteArgs),
     #[command(subcommand)]
     Files(files::FilesCommand),
+    Versions(versions::VersionsArgs),
+    #[command(subcommand)]
+    Alias(alias::AliasCommand),
+    Diff(diff::DiffArgs),
+    Approve(approve::ApproveArgs),
+    Mode(mode::ModeArgs),
+    Tag(tag::TagArgs),
     Enable(enable::EnableArgs),
     Disable(enable::DisableArgs),
     Doctor(doctor::DoctorArgs),
@@ -162,6 +175,12 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Cancel(args) => cancel::run(output, client, &args).await,
         Command::Delete(args) => delete::run(output, client, &args).await,
         Command::Files(command) => files::run(output, client, command).await,
+        Command::Versions(args) => versions::run(output, client, &args).await,
+        Command::Alias(command) => alias::run(output, client, command).await,
+        Command::Diff(args) => diff::run(output, client, &args).await,
+        Command::Approve(args) => approve::run(output, client, &args).await,
+        Command::Mode(args) => mode::run(output, client, &args).await,
+        Command::Tag(args) => tag::run(output, client, &args).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
         Command::Serve(_) | Command::Doctor(_) | Command::Completions(_) => {

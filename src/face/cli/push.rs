@@ -218,6 +218,9 @@ fn told(verb: &str, size: u64, skill: &Value) -> String {
     ];
     lines
         .extend(value::texts(skill, "warnings").iter().map(|warning| format!("warning: {}", table::one_line(warning))));
+    if value::text(skill, "approval") == "pending" {
+        lines.push(format!("it waits for approval: skillvisor diff {address}, then skillvisor approve {address}"));
+    }
     lines.push(format!("run it: {}", sample::run_command(skill)));
     lines.join("\n")
 }

@@ -42,6 +42,8 @@ fn page(skill: &Value) -> String {
         ("mode", text("mode")),
         ("owner", text("owner")),
         ("tags", joined("tags")),
+        ("aliases", joined("aliases")),
+        ("approval", Some(text("approval")).filter(|word| word != "none").unwrap_or_default()),
         ("id", text("id")),
         ("digest", text("digest")),
         ("limits", members(skill.get("limits"))),

@@ -31,6 +31,9 @@ pub(super) fn address(skill: &Value) -> String {
 
 /// Whether a skill can run, in a word.
 pub(super) fn standing(skill: &Value) -> String {
+    if text(skill, "approval") == "pending" {
+        return "unapproved".to_owned();
+    }
     if skill.get("enabled") == Some(&Value::Bool(false)) { "disabled".to_owned() } else { text(skill, "state") }
 }
 

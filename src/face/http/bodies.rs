@@ -189,6 +189,19 @@ pub(super) struct SkillPage<'a> {
     total: u64,
 }
 
+/// One page of the versions of a skill, highest first.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub(super) struct VersionPage<'a> {
+    /// The versions, each as the skill that it is.
+    versions: Vec<SkillBody<'a>>,
+    /// Where the next page begins; null on the last.
+    #[schema(required = true)]
+    next_cursor: Option<String>,
+    /// How many there are on all pages.
+    total: u64,
+}
+
 /// One page of executions, newest first.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]

@@ -1,5 +1,7 @@
 //! The HTTP API.
 
+mod aliases;
+mod approval;
 mod auth;
 mod bodies;
 mod component;
@@ -28,6 +30,7 @@ mod skills;
 mod staging;
 mod tls;
 mod untaken;
+mod versions;
 mod wire;
 mod wit;
 
@@ -118,6 +121,10 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::show))
         .routes(routes!(executions::cancel))
         .routes(routes!(skills::show, skills::change, skills::delete))
+        .routes(routes!(versions::list))
+        .routes(routes!(aliases::put, aliases::remove))
+        .routes(routes!(approval::difference))
+        .routes(routes!(approval::approve))
         .routes(routes!(component::download))
         .routes(routes!(files::list))
         .routes(routes!(files::list_root))

@@ -141,3 +141,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Segment {
         Ok(Self(Path::<String>::from_request_parts(parts, state).await?.0))
     }
 }
+
+/// The two segments of a path that a route leaves open, decoded.
+pub(super) struct TwoSegments(pub(super) String, pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for TwoSegments {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path((first, second)) = Path::<(String, String)>::from_request_parts(parts, state).await?;
+        Ok(Self(first, second))
+    }
+}

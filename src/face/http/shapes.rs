@@ -33,6 +33,14 @@ pub(super) fn status() -> Object {
     words(Status::ALL.iter().map(|status| status.as_str())).build()
 }
 
+pub(super) fn approval() -> Object {
+    words(["none", "pending", "approved"]).build()
+}
+
+pub(super) fn change_kind() -> Object {
+    words(["added", "removed", "changed"]).build()
+}
+
 fn scope() -> Object {
     words(Scope::ALL.iter().map(|scope| scope.as_str())).build()
 }

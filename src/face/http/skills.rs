@@ -29,8 +29,8 @@ use super::{bodies, shapes, wire};
 /// Room for what stands around the component in a multipart upload, in bytes.
 const FORM: u64 = (read::SMALL_BODY as u64) + (64 << 10);
 /// Skills on one page when nothing is said, and at most.
-const PAGE: usize = 50;
-const MAX_PAGE: usize = 500;
+pub(super) const PAGE: usize = 50;
+pub(super) const MAX_PAGE: usize = 500;
 /// Most bytes of skills on one page, but for one that is larger: schemas may be long.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
@@ -98,7 +98,7 @@ pub(crate) async fn upload(
     manifest.description = query.description.or(manifest.description);
     manifest.owner = query.owner.or(manifest.owner);
     let registered = app.host.registry.register(&caller, manifest, component, now).await?;
-    Ok(registered_response(&registered))
+    Ok(registered_response(&app, &registered))
 }
 
 /// Refuses what is announced as too large before any of it is sent.
@@ -175,7 +175,7 @@ pub(crate) async fn register(
     let bytes = read::bytes(content, read::SMALL_BODY).await?;
     let manifest = Manifest::parse(read::text(&bytes)?)?;
     let registered = app.host.registry.register_manifest(&caller, manifest, prefers_async(&headers)).await?;
-    Ok(registered_response(&registered))
+    Ok(registered_response(&app, &registered))
 }
 
 fn prefers_async(headers: &HeaderMap) -> bool {
@@ -183,14 +183,19 @@ fn prefers_async(headers: &HeaderMap) -> bool {
     values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case("respond-async"))
 }
 
-fn registered_response(registered: &Registered) -> Response {
+fn registered_response(app: &App, registered: &Registered) -> Response {
     let skill = &registered.skill().skill;
     let status = match registered {
         _ if skill.state == SkillState::Compiling => StatusCode::ACCEPTED,
         Registered::Created(_) => StatusCode::CREATED,
         Registered::Unchanged(_) => StatusCode::OK,
     };
-    (status, [(LOCATION, format!("/api/skills/{}", skill.id))], Json(wire::skill(skill))).into_response()
+    (status, [(LOCATION, format!("/api/skills/{}", skill.id))], Json(shown(app, registered.skill()))).into_response()
+}
+
+/// A skill as it goes over the wire.
+pub(super) fn shown(app: &App, found: &RegisteredSkill) -> Value {
+    wire::skill(&found.skill, &app.host.registry.aliases(&found.skill))
 }
 
 /// What to list.
@@ -248,7 +253,7 @@ pub(crate) async fn list(
         found.retain(|found| Place::of(&caller, found) > cursor);
     }
     let limit = query.limit.unwrap_or(PAGE).clamp(1, MAX_PAGE);
-    let page = page_text(&found, limit);
+    let page = page_text(&app, &found, limit);
     let next = (page.len() < found.len()).then(|| page.len().checked_sub(1)).flatten();
     let next = next.and_then(|last| found.get(last)).map(|last| Place::of(&caller, last).to_string());
     let next = Value::from(next);
@@ -257,10 +262,10 @@ pub(crate) async fn list(
 }
 
 /// The skills of one page as JSON. One after the other: as values they take several times as much.
-fn page_text(found: &[Arc<RegisteredSkill>], limit: usize) -> Vec<String> {
+pub(super) fn page_text(app: &App, found: &[Arc<RegisteredSkill>], limit: usize) -> Vec<String> {
     let (mut page, mut bytes) = (Vec::new(), 0);
     for found in found.iter().take(limit) {
-        let text = wire::skill(&found.skill).to_string();
+        let text = shown(app, found).to_string();
         bytes += text.len();
         if bytes > MAX_PAGE_BYTES && !page.is_empty() {
             break;
@@ -284,7 +289,7 @@ pub(crate) async fn show(
     Segment(reference): Segment,
 ) -> Result<Json<Value>, Problem> {
     let found = app.host.registry.get(&caller, &reference.parse::<SkillRef>()?)?;
-    Ok(Json(wire::skill(&found.skill)))
+    Ok(Json(shown(&app, &found)))
 }
 
 /// What to change; what is not given stays.
@@ -326,7 +331,8 @@ pub(crate) async fn change(
             skill.tags = tags;
         }
     });
-    Ok(Json(wire::skill(&changed.await?.skill)))
+    let changed = changed.await?;
+    Ok(Json(shown(&app, &changed)))
 }
 
 /// Deletes a version of a skill

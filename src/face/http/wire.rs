@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::model::{
-    self, Ceilings, Clock, Denial, Digest, EarlierAttempt, Execution, ExecutionId, Function, Grants, Key, KeyId,
-    Limits, LogLevel, Mode, OwnerId, Retry, RunError, Schemas, Scope, Skill, SkillId, SkillName, SkillState, Status,
-    Tag, Usage,
+    self, Alias, Approval, Ceilings, Clock, Denial, Digest, EarlierAttempt, Execution, ExecutionId, Function, Grants,
+    Key, KeyId, Limits, LogLevel, Mode, OwnerId, Retry, RunError, Schemas, Scope, Skill, SkillId, SkillName,
+    SkillState, Status, Tag, Usage,
 };
 
 use super::{bodies, shapes};
@@ -54,12 +54,21 @@ pub(crate) struct SkillBody<'a> {
     /// Its labels.
     #[schema(value_type = Vec<String>)]
     tags: &'a [Tag],
-    /// Other words for this version.
-    aliases: [String; 0],
+    /// Words that stand for this version, as in `name@stable`.
+    aliases: Vec<&'a str>,
     /// Where it came from.
     source_provider: &'a str,
     /// Whether it is told to those without a key.
     public: bool,
+    /// Whether somebody has to accept it before it may run (`pending`), or did.
+    #[schema(schema_with = shapes::approval)]
+    approval: &'static str,
+    /// The key that accepted it.
+    #[schema(required = true, value_type = Option<String>)]
+    approved_by: Option<&'a KeyId>,
+    /// When.
+    #[schema(required = true, format = DateTime)]
+    approved_at: Option<String>,
     /// The key that registered it.
     #[schema(value_type = String)]
     registered_by: &'a KeyId,
@@ -87,8 +96,12 @@ pub(crate) struct SkillBody<'a> {
     updated_at: String,
 }
 
-/// A skill (API.md §4).
-pub(crate) fn skill(skill: &Skill) -> Value {
+/// A skill (API.md §4) with the words that stand for it.
+pub(crate) fn skill(skill: &Skill, aliases: &[Alias]) -> Value {
+    let (approved_by, approved_at) = match &skill.approval {
+        Approval::Approved { by, at } => (Some(by), Some(Clock::rfc3339(*at))),
+        Approval::None | Approval::Pending => (None, None),
+    };
     let body = SkillBody {
         id: skill.id,
         owner: &skill.owner,
@@ -103,9 +116,12 @@ pub(crate) fn skill(skill: &Skill) -> Value {
         enabled: skill.enabled,
         mode: skill.mode,
         tags: &skill.tags,
-        aliases: [],
+        aliases: aliases.iter().map(Alias::as_str).collect(),
         source_provider: &skill.source_provider,
-        public: false,
+        public: skill.public,
+        approval: skill.approval.as_str(),
+        approved_by,
+        approved_at,
         registered_by: &skill.registered_by,
         grants: &skill.grants,
         limits: skill.limits,

@@ -15,7 +15,7 @@ use super::read::Segment;
 ///
 /// What it imports and exports, as text. A core module has none. Needs the scope `skills:read`.
 #[utoipa::path(
-    get, path = "/api/skills/{reference}/wit", tag = "skills",
+    get, path = "/api/skills/{reference}/wit", tag = "skills", operation_id = "wit",
     params(("reference" = String, Path, description = "Id, `name`, or `name@version-or-range`")),
     responses((status = 200, description = "The WIT", content_type = "text/plain", body = String)),
 )]

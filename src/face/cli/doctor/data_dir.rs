@@ -10,6 +10,7 @@ use crate::face::cli::table;
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, LOCK_FILE};
 use crate::secrets::KEY_FILE;
+use crate::store::{self, BACKUP_NAME};
 
 use super::Check;
 
@@ -19,7 +20,7 @@ const LITTLE: u64 = 2 << 30;
 /// A disk that takes longer for one write is the bottleneck of every execution.
 const SLOW_SYNC: Duration = Duration::from_millis(20);
 /// What was asked and answered, and who holds the lock.
-const RECORDS: [&str; 4] = ["skillvisor.db", "skillvisor.db-wal", "skillvisor.db-shm", LOCK_FILE];
+const RECORDS: [&str; 5] = ["skillvisor.db", "skillvisor.db-wal", "skillvisor.db-shm", BACKUP_NAME, LOCK_FILE];
 /// How often a write is timed.
 const SYNCS: usize = 9;
 
@@ -36,6 +37,7 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
     checks.extend(private(data_dir, "admin key", &[ADMIN_KEY_FILE]));
     checks.extend(private(data_dir, "secrets key", &[KEY_FILE]));
     checks.extend(private(data_dir, "records", &RECORDS));
+    checks.extend(database(data_dir));
     checks.push(free(data_dir).unwrap_or_else(|error| unknown("free disk", &error)));
     checks.push(sync(data_dir).unwrap_or_else(|error| unknown("disk latency", &error)));
     checks
@@ -83,6 +85,33 @@ fn private(data_dir: &Path, name: &'static str, files: &[&str]) -> Option<Check>
     } else {
         Check::fail(name, found, format!("chmod 600 {}", table::shell_word(&path.display().to_string())))
     })
+}
+
+/// Whether the database is one of this program's, and every skill in it can be read.
+fn database(data_dir: &Path) -> Option<Check> {
+    let name = "database";
+    let health = match store::health(data_dir) {
+        Ok(health) => health?,
+        Err(error) => {
+            let mend = "run doctor as the user that runs the server; a damaged database is restored from a backup";
+            return Some(Check::fail(name, format!("cannot be read: {error}"), mend));
+        }
+    };
+    let (schema, newest) = (health.schema, health.newest);
+    if schema > newest {
+        let found = format!("a newer version wrote it (schema {schema}; this one knows {newest})");
+        return Some(Check::fail(name, found, "start the newer version, or restore a backup"));
+    }
+    if schema < newest {
+        let found = format!("the next start upgrades it (schema {schema} to {newest}) and keeps {BACKUP_NAME}");
+        return Some(Check::ok(name, found));
+    }
+    let count = health.damaged.len();
+    let Some(first) = health.damaged.first() else {
+        return Some(Check::ok(name, format!("all {} versions of skills can be read", health.skills)));
+    };
+    let found = format!("{count} of {} versions of skills cannot be read and are left out: {first}", health.skills);
+    Some(Check::fail(name, found, "publish them under other versions, or restore a backup; the rest works"))
 }
 
 fn free(path: &Path) -> std::io::Result<Check> {

@@ -1,0 +1,149 @@
+//! What a version may do and says of itself that the one before it did not.
+//!
+//! Whoever trusts a version has not seen the next one. So what grows is told where it is pushed, and
+//! with `approval = "required"` it waits until somebody accepts it.
+
+mod functions;
+mod grants;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::model::{Approval, ApprovalPolicy, Caller, Error, Skill, SkillRef, VersionSelector};
+
+use super::{RegisteredSkill, Registry};
+
+/// Most warnings of one upload about what grows; the difference itself has all of it.
+const MAX_WARNINGS: usize = 20;
+
+/// How something differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Removed,
+    /// It is another.
+    Changed,
+}
+
+/// One thing that differs between two versions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// JSON pointer into the skill object; functions go by their names.
+    pub path: String,
+    /// How it differs.
+    pub kind: ChangeKind,
+    /// Whether the newer version may do more by it, or says something else to models.
+    pub grows: bool,
+    /// What it was; null if it is new.
+    pub from: Value,
+    /// What it is; null if it is gone.
+    pub to: Value,
+    /// The same in a sentence.
+    pub says: String,
+}
+
+/// Two versions of a skill and what differs.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The newer one.
+    pub skill: Arc<RegisteredSkill>,
+    /// What it is compared with; none if it is the first, which is compared with nothing.
+    pub from: Option<Arc<RegisteredSkill>>,
+    /// What differs.
+    pub changes: Vec<Change>,
+}
+
+impl Difference {
+    /// Whether the newer version may do more than the other, or says something else.
+    pub fn grows(&self) -> bool {
+        self.changes.iter().any(|change| change.grows)
+    }
+}
+
+impl Change {
+    fn new(path: impl Into<String>, (from, to): (Value, Value), grows: bool, says: String) -> Self {
+        let kind = match (&from, &to) {
+            (Value::Null, _) => ChangeKind::Added,
+            (_, Value::Null) => ChangeKind::Removed,
+            _ => ChangeKind::Changed,
+        };
+        Self { path: path.into(), kind, grows, from, to, says }
+    }
+
+    /// Whether somebody has to accept it, where that is asked for: limits bind in any case.
+    fn needs_approval(&self) -> bool {
+        self.grows && !self.path.starts_with("/limits/")
+    }
+}
+
+impl Registry {
+    /// What differs between a skill and another version of it: the one that `from` means, or the one
+    /// before it, which is the highest lower version that does not wait for approval.
+    ///
+    /// # Errors
+    ///
+    /// `insufficient_scope` without `skills:read`; `not_found` for either.
+    pub fn difference(
+        &self,
+        caller: &Caller,
+        reference: &SkillRef,
+        from: Option<&VersionSelector>,
+    ) -> Result<Difference, Error> {
+        let skill = self.get(caller, reference)?;
+        let (owner, name) = (&skill.skill.owner, &skill.skill.name);
+        let from = match from {
+            Some(version) => Some(self.pick(owner, name, version).ok_or_else(|| Error::not_found("version"))?),
+            None => self.before(&skill.skill),
+        };
+        let changes = changes(from.as_ref().map(|from| &from.skill), &skill.skill);
+        Ok(Difference { skill, from, changes })
+    }
+
+    /// The version before this one that somebody may have come to trust.
+    fn before(&self, skill: &Skill) -> Option<Arc<RegisteredSkill>> {
+        let versions = self.skills.read().versions(&skill.owner, &skill.name);
+        let lower = versions.into_iter().filter(|old| old.skill.version < skill.version);
+        let trusted = lower.filter(|old| !old.skill.approval.is_pending());
+        trusted.max_by(|a, b| a.skill.version.cmp(&b.skill.version))
+    }
+
+    /// The same skill with what grew among its warnings, and waiting if somebody has to accept that.
+    /// Called with `changes` held: what it is compared with stays.
+    pub(super) fn judged(&self, mut skill: Skill) -> Skill {
+        let before = self.before(&skill);
+        let changes = changes(before.as_ref().map(|before| &before.skill), &skill);
+        if before.is_some() {
+            let grown = changes.iter().filter(|change| change.grows);
+            skill.warnings.extend(grown.clone().take(MAX_WARNINGS).map(|change| change.says.clone()));
+            if let Some(more) = grown.count().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+                skill.warnings.push(format!("{more} more things grew; `skillvisor diff {}` has all", skill.address()));
+            }
+        }
+        let waits = self.approval == ApprovalPolicy::Required && changes.iter().any(Change::needs_approval);
+        skill.approval = if waits { Approval::Pending } else { Approval::None };
+        skill
+    }
+}
+
+/// Everything that differs; without an older one, what the new one is granted.
+fn changes(old: Option<&Skill>, new: &Skill) -> Vec<Change> {
+    let mut changes = grants::changes(old, new);
+    if let Some(old) = old {
+        changes.extend(grants::limits(old, new));
+        changes.extend(functions::changes(old, new));
+    }
+    changes
+}
+
+/// A name as part of a JSON pointer (RFC 6901).
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests;
