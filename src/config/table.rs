@@ -8,8 +8,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::kinds::{
-    Address, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Networks, Optional, Path, Span,
-    Switch,
+    Address, Bytes, Count, Hosts, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Networks, Optional, Origins,
+    Path, Span, Switch,
 };
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
@@ -91,6 +91,10 @@ settings! {
         "Certificate chain (PEM) of the HTTP API, the server's own certificate first. Only together with tls.key. SIGHUP reads both again.";
     tls_key: Option<PathBuf> as Optional<Path>, "tls.key" = "none",
         "Private key (PEM) of the HTTP API. Only together with tls.cert.";
+    http_allowed_hosts: Vec<String> as Hosts, "http.allowed_hosts" = "none",
+        "Names that clients of /mcp may call this server by, besides localhost and addresses. Behind a proxy, the name that clients give to the proxy.";
+    http_allowed_origins: Vec<String> as Origins, "http.allowed_origins" = "none",
+        "Sites whose web pages may talk to /mcp, besides this server's own.";
     metrics_listen: Option<SocketAddr> as Optional<Address>, "metrics.listen" = "none",
         "Address and port of a listener of its own for /metrics, which asks for no key and so must be a loopback address, unless behind_proxy says otherwise. Without it, /metrics is there for admin keys.";
     upload_max_bytes: u64 as Bytes, "upload.max_bytes" = "64MiB",

@@ -1,6 +1,6 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor` and `completions` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `mcp` and `completions` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
@@ -23,6 +23,7 @@ mod list;
 mod local;
 mod logging;
 mod logs;
+mod mcp;
 mod multipart;
 mod output;
 mod place;
@@ -78,6 +79,7 @@ enum Command {
     Enable(enable::EnableArgs),
     Disable(enable::DisableArgs),
     Doctor(doctor::DoctorArgs),
+    Mcp(mcp::McpArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -117,6 +119,7 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
         match command {
             Command::Serve(args) => serve::run(context, &args).await,
             Command::Doctor(args) => doctor::run(context, &args).await,
+            Command::Mcp(_) => mcp::run(context).await,
             command => as_client(context, command).await,
         }
     });
@@ -156,7 +159,7 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Delete(args) => delete::run(output, client, &args).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
-        Command::Serve(_) | Command::Doctor(_) | Command::Completions(_) => {
+        Command::Serve(_) | Command::Doctor(_) | Command::Mcp(_) | Command::Completions(_) => {
             Err(Failure::internal("this command is no client"))
         }
     }
