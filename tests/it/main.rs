@@ -101,6 +101,9 @@ mod data_dir;
 /// The host as a library.
 mod library;
 
+/// The Model Context Protocol, over HTTP and over lines; with clients that others wrote.
+mod mcp;
+
 /// What the README tells people to type.
 mod readme;
 
