@@ -65,8 +65,12 @@ impl Registry {
     ///
     /// `insufficient_scope` without `skills:read`.
     pub fn newest(&self, caller: &Caller) -> Result<Vec<Arc<RegisteredSkill>>, Error> {
+        caller.key.require(Scope::SkillsRead)?;
+        Ok(self.newest_of(caller))
+    }
+
+    fn newest_of(&self, caller: &Caller) -> Vec<Arc<RegisteredSkill>> {
         let key = &caller.key;
-        key.require(Scope::SkillsRead)?;
         let mut newest: HashMap<SkillName, Arc<RegisteredSkill>> = HashMap::new();
         let index = self.skills.read();
         let own_or_global = |skill: &&Arc<RegisteredSkill>| {
@@ -81,7 +85,7 @@ impl Registry {
         drop(index);
         let mut newest: Vec<_> = newest.into_values().collect();
         newest.sort_by(|a, b| a.skill.name.cmp(&b.skill.name));
-        Ok(newest)
+        newest
     }
 
     /// The tools that are offered to this key: functions of skills that are enabled, `on` and
@@ -121,7 +125,7 @@ impl Registry {
         if !is_cut {
             return Err(unknown());
         }
-        self.newest(caller)?.iter().find_map(named).ok_or_else(unknown)
+        self.newest_of(caller).iter().find_map(named).ok_or_else(unknown)
     }
 }
 

@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::model::{Caller, StrictJson};
 
+use super::sessions::Life;
+
 /// Who sent a message, and whether they are still there.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
@@ -18,7 +20,7 @@ pub(super) struct Call {
     /// Cancelled once nobody waits for the answer any more.
     pub(super) gone: CancellationToken,
     /// The session of an older revision, where the message belongs to one.
-    pub(super) session: Option<CancellationToken>,
+    pub(super) session: Option<Life>,
 }
 
 impl Call {

@@ -80,6 +80,8 @@ fn described(tool: ToolRef) -> Tool {
     let skill = &tool.skill.skill;
     let Some(function) = skill.functions.get(tool.function) else { return Tool::default() };
     let description = match (skill.description.as_str(), function.description.as_str()) {
+        // There are clients that take no tool without a word about it.
+        ("", "") => Cow::Owned(format!("Runs `{}` of the skill {}.", function.name, tool.skill.address)),
         (skill, function) if skill == function || function.is_empty() => Cow::Owned(skill.to_owned()),
         ("", function) => Cow::Owned(function.to_owned()),
         (skill, function) => Cow::Owned(format!("{function}\n\nOf {}: {skill}", tool.skill.address)),

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::host::Host;
-use crate::model::{Caller, Code, Door, Error, Secret, StrictJson};
+use crate::model::{Caller, Code, Door, Error, KeyId, Secret, StrictJson, plain};
 
 use super::call::Call;
 use super::server::Tools;
-use super::sessions::{InUse, Sessions};
+use super::sessions::{Attending, InUse, Sessions};
 use super::watched::{End, Watched};
 
 /// How often the key behind a stream is looked at.
@@ -73,6 +73,7 @@ struct Parameters {
 struct Kept {
     _gone: DropGuard,
     _session: Option<InUse>,
+    _attending: Option<Attending>,
     _room: Box<dyn Any + Send>,
 }
 
@@ -121,24 +122,42 @@ impl Endpoint {
         };
         let is_news = parts.method == Method::GET || envelope.method == "subscriptions/listen";
         let is_end = parts.method == Method::DELETE;
-        let ended = session.as_ref().map(|session| session.ended.clone());
-        parts.extensions.insert(Call { caller: caller.clone(), arguments, gone, session: ended });
+        let attending = is_news.then(|| self.sessions.attend(&caller.key.id)).transpose()?;
+        let life = session.as_ref().map(|session| session.life.clone());
+        parts.extensions.insert(Call { caller: caller.clone(), arguments, gone, session: life });
         // Whoever handles the message has no need of the secret.
         parts.headers.remove(AUTHORIZATION);
-        let response = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        let request = Request::from_parts(parts, Full::new(body));
+        let response = match envelope.method.as_str() {
+            "initialize" if id.is_none() => self.open(request, caller.key.id.clone()).await?,
+            _ => self.service.handle(request).await,
+        };
         if let Some(id) = id.as_deref().filter(|_| is_end) {
             self.sessions.end(id);
         }
-        if let Some(opened) = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).filter(|_| id.is_none()) {
-            self.sessions.opened(opened, caller.key.id.clone(), Instant::now());
-        }
-        if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && !envelope.method.is_empty() {
-            // The type of the body was looked at before: it is its shape that is wrong.
-            return Ok(fault(-32600, "the body is not a message of this protocol", &envelope.id));
+        if response.status().is_client_error() && !has_type(&response, "application/json") {
+            return Ok(refused(response, &envelope.id).await);
         }
         let end = self.end(secret, is_news);
-        let kept = Kept { _gone: guard, _session: session, _room: kept };
+        let kept = Kept { _gone: guard, _session: session, _attending: attending, _room: kept };
         Ok(watched(response, end, kept))
+    }
+
+    /// Opens a session. Who leaves in the middle must not leave one behind of which nobody knows.
+    async fn open(
+        &self,
+        request: Request<Full<Bytes>>,
+        key: KeyId,
+    ) -> Result<Response<BoxBody<Bytes, Infallible>>, Error> {
+        let (service, sessions) = (self.service.clone(), Arc::clone(&self.sessions));
+        let opening = async move {
+            let response = service.handle(request).await;
+            if let Some(id) = response.headers().get(SESSION).and_then(|id| id.to_str().ok()) {
+                sessions.opened(id, key, Instant::now());
+            }
+            response
+        };
+        tokio::spawn(opening).await.map_err(Error::internal)
     }
 
     /// What ends a stream: the end of its key and, where it only waits for news, the host's.
@@ -164,11 +183,31 @@ impl Endpoint {
 
 /// Wraps a stream; what is whole already goes out as it is.
 fn watched(response: Response<BoxBody<Bytes, Infallible>>, end: End, kept: Kept) -> Response<Body> {
-    let kind = response.headers().get(CONTENT_TYPE);
-    if kind.is_none_or(|kind| !kind.as_bytes().starts_with(b"text/event-stream")) {
+    if !has_type(&response, "text/event-stream") {
         return response.map(Body::new);
     }
     response.map(|body| Body::new(Watched::new(body, end, kept)))
+}
+
+fn has_type<B>(response: &Response<B>, kind: &str) -> bool {
+    response.headers().get(CONTENT_TYPE).is_some_and(|header| header.as_bytes().starts_with(kind.as_bytes()))
+}
+
+/// A refusal that is no message of the protocol, as one.
+async fn refused(response: Response<BoxBody<Bytes, Infallible>>, id: &Value) -> Response<Body> {
+    let (parts, body) = response.into_parts();
+    let text = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    // The type of the body was looked at before: here, it is its shape that is wrong.
+    let (status, text) = match parts.status {
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => (StatusCode::BAD_REQUEST, "the body is not a message of this protocol".into()),
+        status => (status, plain(&String::from_utf8_lossy(&text), 300)),
+    };
+    let mut fault = fault(-32600, &text, id);
+    *fault.status_mut() = status;
+    if let Some(allow) = parts.headers.get(ALLOW) {
+        fault.headers_mut().insert(ALLOW, allow.clone());
+    }
+    fault
 }
 
 /// Looks at a body before it is read as a message.

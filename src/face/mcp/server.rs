@@ -90,8 +90,8 @@ impl ServerHandler for Tools {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Ok(call) = Call::of(&context.extensions) else { return };
-        let Some(ended) = call.session.clone() else { return };
-        tokio::spawn(tell(Changes::of(&self.host, &call.caller), context.peer, ended));
+        let Some(session) = call.session.as_ref().filter(|session| session.begins_to_be_told()) else { return };
+        tokio::spawn(tell(Changes::of(&self.host, &call.caller), context.peer, session.ended.clone()));
     }
 
     /// What is of no known shape: a method that there is with parameters that it has not, or

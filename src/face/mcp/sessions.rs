@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -14,6 +15,8 @@ use crate::model::{Code, Error, KeyId};
 /// Most sessions of one key, and of the host.
 const PER_KEY: usize = 100;
 const HOST: usize = 10_000;
+/// Most streams of one key that wait for news.
+const LISTENING: usize = 100;
 /// A session that nothing uses for this long has ended.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
@@ -22,6 +25,23 @@ pub(super) struct Sessions {
     /// Theirs who speaks the protocol. It ends none by itself.
     pub(super) local: Arc<LocalSessionManager>,
     known: Mutex<HashMap<String, Session>>,
+    /// How many streams of each key wait for news.
+    listening: Arc<Mutex<HashMap<KeyId, usize>>>,
+}
+
+/// What handlers see of a session.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Life {
+    /// Cancelled when the session ends.
+    pub(super) ended: CancellationToken,
+    is_told: Arc<AtomicBool>,
+}
+
+impl Life {
+    /// Whether nobody has asked this before: its client is told of changes once.
+    pub(super) fn begins_to_be_told(&self) -> bool {
+        !self.is_told.swap(true, Ordering::Relaxed)
+    }
 }
 
 struct Session {
@@ -29,7 +49,7 @@ struct Session {
     used: Instant,
     /// Requests and streams that are open.
     open: usize,
-    ended: CancellationToken,
+    life: Life,
 }
 
 impl Session {
@@ -46,7 +66,7 @@ impl Sessions {
         // Nothing can be resumed: who leaves cancels.
         local.session_config.sse_retry = None;
         local.session_config.completed_cache_ttl = Duration::ZERO;
-        Arc::new(Self { local: Arc::new(local), known: Mutex::default() })
+        Arc::new(Self { local: Arc::new(local), known: Mutex::default(), listening: Arc::default() })
     }
 
     /// Makes room for a session more of this key's: what is idle for long goes, and then what
@@ -58,27 +78,29 @@ impl Sessions {
     pub(super) fn make_room(self: &Arc<Self>, key: &KeyId, now: Instant) -> Result<(), Error> {
         self.reap(now);
         let mut known = self.known.lock();
-        let own = known.values().filter(|session| session.key == *key).count();
-        let (is_full, code, detail) = match (own >= PER_KEY, known.len() >= HOST) {
-            (true, _) => (true, Code::RateLimited, "this key has as many open MCP sessions as it may; end some"),
-            (_, true) => (true, Code::Overloaded, "too many MCP sessions are open on this host"),
-            _ => (false, Code::Internal, ""),
+        let mut closed = Vec::new();
+        let made = loop {
+            let own = known.values().filter(|session| session.key == *key).count();
+            let (code, detail) = match (own >= PER_KEY, known.len() >= HOST) {
+                (true, _) => (Code::RateLimited, "this key has as many open MCP sessions as it may; end some"),
+                (_, true) => (Code::Overloaded, "too many MCP sessions are open on this host"),
+                _ => break Ok(()),
+            };
+            let candidates = known.iter().filter(|(_, session)| session.key == *key || own < PER_KEY);
+            let idle = candidates.filter(|(_, session)| session.is_idle(now)).min_by_key(|(_, session)| session.used);
+            let Some(oldest) = idle.map(|(id, _)| id.clone()) else { break Err(Error::new(code, detail)) };
+            closed.extend(known.remove_entry(&oldest));
         };
-        if !is_full {
-            return Ok(());
-        }
-        let candidates = known.iter().filter(|(_, session)| session.key == *key || own < PER_KEY);
-        let idle = candidates.filter(|(_, session)| session.is_idle(now)).min_by_key(|(_, session)| session.used);
-        let oldest = idle.map(|(id, _)| id.clone()).ok_or_else(|| Error::new(code, detail))?;
-        let session = known.remove(&oldest);
         drop(known);
-        self.close(oldest, session);
-        Ok(())
+        for (id, session) in closed {
+            self.close(id, Some(session));
+        }
+        made
     }
 
     /// Takes note of a session that was opened just now.
     pub(super) fn opened(&self, id: &str, key: KeyId, now: Instant) {
-        let session = Session { key, used: now, open: 0, ended: CancellationToken::new() };
+        let session = Session { key, used: now, open: 0, life: Life::default() };
         self.known.lock().insert(id.to_owned(), session);
     }
 
@@ -92,7 +114,22 @@ impl Sessions {
         let session = known.get_mut(id).filter(|session| session.key == *key);
         let session = session.ok_or_else(|| Error::not_found("session"))?;
         session.open += 1;
-        Ok(InUse { sessions: Arc::clone(self), id: id.to_owned(), ended: session.ended.clone() })
+        Ok(InUse { sessions: Arc::clone(self), id: id.to_owned(), life: session.life.clone() })
+    }
+
+    /// A place for a stream of this key's that waits for news: each looks at every change.
+    ///
+    /// # Errors
+    ///
+    /// `rate_limited` if it has as many as it may.
+    pub(super) fn attend(&self, key: &KeyId) -> Result<Attending, Error> {
+        let mut listening = self.listening.lock();
+        let count = listening.entry(key.clone()).or_default();
+        if *count >= LISTENING {
+            return Err(Error::new(Code::RateLimited, "this key has as many open MCP streams as it may; end some"));
+        }
+        *count += 1;
+        Ok(Attending { listening: Arc::clone(&self.listening), key: key.clone() })
     }
 
     /// Ends a session.
@@ -112,7 +149,7 @@ impl Sessions {
 
     fn close(self: &Arc<Self>, id: String, session: Option<Session>) {
         let Some(session) = session else { return };
-        session.ended.cancel();
+        session.life.ended.cancel();
         let local = Arc::clone(&self.local);
         tokio::spawn(async move {
             if let Err(error) = local.close_session(&id.into()).await {
@@ -137,8 +174,7 @@ impl Sessions {
 pub(super) struct InUse {
     sessions: Arc<Sessions>,
     id: String,
-    /// Cancelled when the session ends.
-    pub(super) ended: CancellationToken,
+    pub(super) life: Life,
 }
 
 impl Drop for InUse {
@@ -146,6 +182,24 @@ impl Drop for InUse {
         if let Some(session) = self.sessions.known.lock().get_mut(&self.id) {
             session.open = session.open.saturating_sub(1);
             session.used = Instant::now();
+        }
+    }
+}
+
+/// A stream that waits for news.
+pub(super) struct Attending {
+    listening: Arc<Mutex<HashMap<KeyId, usize>>>,
+    key: KeyId,
+}
+
+impl Drop for Attending {
+    fn drop(&mut self) {
+        let mut listening = self.listening.lock();
+        if let Some(count) = listening.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                listening.remove(&self.key);
+            }
         }
     }
 }
@@ -169,7 +223,7 @@ mod tests {
         let later = now + IDLE * 2;
         sessions.reap(later);
         assert_eq!(count(&sessions), 1, "it is in use");
-        let ended = used.ended.clone();
+        let ended = used.life.ended.clone();
         drop(used);
         sessions.reap(now + IDLE / 2);
         assert_eq!((count(&sessions), ended.is_cancelled()), (1, false));
@@ -195,5 +249,17 @@ mod tests {
         drop(used);
         sessions.make_room(&key, Instant::now()).unwrap();
         assert!(sessions.enter("other", &other).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_key_has_so_many_streams_and_gives_their_places_back() {
+        let sessions = Sessions::new();
+        let (key, other) = (KeyId::generate(), KeyId::generate());
+        let streams: Vec<_> = (0..LISTENING).map(|_| sessions.attend(&key).unwrap()).collect();
+        assert_eq!(sessions.attend(&key).err().unwrap().code, Code::RateLimited);
+        assert!(sessions.attend(&other).is_ok());
+        drop(streams);
+        assert!(sessions.attend(&key).is_ok());
+        assert!(sessions.listening.lock().is_empty());
     }
 }

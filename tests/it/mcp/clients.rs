@@ -18,14 +18,14 @@ fn root(path: &str) -> PathBuf {
 /// The Python client in one of its modes; nothing if it is not installed.
 fn python(mode: &str) -> Option<Command> {
     let mut command = installed("mcp-python", &root("target/tools/mcp-python/bin/python"))?;
-    command.arg(root("tests/clients/mcp.py")).arg(mode);
+    command.arg(root("tests/clients/mcp_client.py")).arg(mode);
     Some(command)
 }
 
 /// The JavaScript client; nothing if it is not installed.
 fn javascript() -> Option<Command> {
     let mut command = installed("mcp-js", Path::new("node"))?;
-    command.arg(root("tests/clients/mcp.mjs")).env("MCP_SDK", root("target/tools/mcp-js"));
+    command.arg(root("tests/clients/mcp_client.mjs")).env("MCP_SDK", root("target/tools/mcp-js"));
     Some(command)
 }
 
@@ -173,4 +173,23 @@ async fn the_javascript_client_works_over_http() {
 async fn the_javascript_client_works_over_stdio() {
     // Its transport over stdio does not say which revision it speaks.
     over_stdio(javascript()).await;
+}
+
+/// The official suite, on the Node that it needs. It cannot be told a key, so that one is added on its way.
+#[tokio::test]
+async fn the_conformance_suite_passes_but_for_what_is_listed_with_its_reason() {
+    let folder = root("target/tools/mcp-conformance/node_modules");
+    let node = folder.join("node/bin/node");
+    let Some(mut proxy) = installed("mcp-conformance", &node) else { return };
+    let host = prepared().await;
+    let key = host.agent(&["skills:read", "skills:execute"]).await;
+    proxy.arg(root("tests/clients/with_key.mjs")).arg(&host.url).env("MCP_KEY", key["secret"].as_str().unwrap());
+    let mut proxy = Client::start(proxy);
+    let url = proxy.lines.next_line().await.unwrap().unwrap();
+    let mut suite = Command::new(node);
+    suite.arg(folder.join("@modelcontextprotocol/conformance/dist/index.js")).args(["server", "--url", &url]);
+    suite.arg("--expected-failures").arg(root("tests/clients/mcp_conformance.yml")).current_dir(host.dir.path());
+    let output = suite.output().await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", &text[text.find("=== SUMMARY").unwrap_or_default()..]);
 }

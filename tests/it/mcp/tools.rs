@@ -34,7 +34,7 @@ async fn wrong_arguments_name_the_field_and_a_run_that_fails_its_code() {
         let text = wrong["content"][0]["text"].as_str().unwrap();
         assert!(text.starts_with("invalid_args: ") && text.contains(place), "{text}");
     }
-    let failed = host.call(host.key(), "trap", json!({})).await;
+    let failed = host.call(host.key(), "trap", json!({ "kind": "unreachable" })).await;
     assert_eq!((&failed["isError"], failed.get("structuredContent")), (&json!(true), None));
     assert_eq!(failed["_meta"]["skillvisor/code"], "trap");
     let page = host.get("/api/skills/executions").await;
@@ -105,7 +105,7 @@ async fn a_key_is_offered_what_it_may_run_and_nothing_else() {
     let agent = host.agent(&["skills:read", "skills:execute"]).await;
     let agent = agent["secret"].as_str().unwrap();
     assert_eq!(host.tools(agent).await, ["hello", "skills_execute", "skills_executions", "skills_list"]);
-    let called = host.call(agent, "trap", json!({})).await;
+    let called = host.call(agent, "trap", json!({ "kind": "unreachable" })).await;
     assert_eq!(called["_meta"]["skillvisor/code"], "trap", "what is `auto` can be called by name");
     let disabled = host.call(agent, "echo", json!({})).await;
     assert_eq!((&disabled["isError"], &disabled["_meta"]["skillvisor/code"]), (&json!(true), &json!("skill_disabled")));

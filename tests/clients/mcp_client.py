@@ -1,7 +1,7 @@
 """A client of the Model Context Protocol that nobody here wrote: the `mcp` package.
 
-mcp.py MODE URL            over HTTP, with the key in MCP_KEY
-mcp.py MODE COMMAND ARG…   over stdin and stdout of that command
+mcp_client.py MODE URL            over HTTP, with the key in MCP_KEY
+mcp_client.py MODE COMMAND ARG…   over stdin and stdout of that command
 
 MODE is `legacy`, `auto` or a revision. Prints one JSON object for each thing that it did; waits
 for a line on stdin where the test has something to do first.
@@ -59,7 +59,7 @@ async def scenario(client, notified):
     say("listed", tools=await listed(client))
     say("called", **result(await client.call_tool("hello", {"name": "Ada"})))
     say("wrong", **result(await client.call_tool("hello", {"name": 7})))
-    say("failed", **result(await client.call_tool("trap", {})))
+    say("failed", **result(await client.call_tool("trap", {"kind": "unreachable"})))
     try:
         await client.call_tool("__proto__", {})
     except MCPError as error:

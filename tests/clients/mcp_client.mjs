@@ -1,7 +1,7 @@
 // A client of the Model Context Protocol that nobody here wrote: `@modelcontextprotocol/sdk`.
 //
-// mcp.mjs URL            over HTTP, with the key in MCP_KEY
-// mcp.mjs COMMAND ARG…   over stdin and stdout of that command
+// mcp_client.mjs URL            over HTTP, with the key in MCP_KEY
+// mcp_client.mjs COMMAND ARG…   over stdin and stdout of that command
 //
 // Prints one JSON object for each thing that it did; waits for a line on stdin where the test
 // has something to do first. MCP_SDK is the folder in which the package is installed.
@@ -52,7 +52,7 @@ say('connected', { version: transport.protocolVersion ?? null, server: client.ge
 say('listed', { tools: await listed() });
 say('called', result(await call('hello', { name: 'Ada' })));
 say('wrong', result(await call('hello', { name: 7 })));
-say('failed', result(await call('trap', {})));
+say('failed', result(await call('trap', { kind: 'unreachable' })));
 await call('__proto__', {}).catch((error) => say('unknown', { code: error.code }));
 say('listening');
 await changed;
