@@ -84,8 +84,8 @@ fn words(text: &str) -> Vec<String> {
 
 /// Words of every English text, which say nothing of what it is about.
 const COMMON: &[&str] = &[
-    "and", "are", "but", "can", "for", "from", "has", "have", "how", "into", "its", "not", "please", "that", "the", "then",
-    "this", "use", "was", "what", "when", "which", "will", "with", "you", "your",
+    "and", "are", "but", "can", "for", "from", "has", "have", "how", "into", "its", "not", "please", "that", "the",
+    "then", "this", "use", "was", "what", "when", "which", "will", "with", "you", "your",
 ];
 
 /// Whether the character is of a script without spaces between words: Thai to Khmer, and what

@@ -37,7 +37,8 @@ impl RegisteredSkill {
     pub fn tools(self: &Arc<Self>) -> Vec<ToolRef> {
         let functions = self.skill.functions.iter().enumerate().filter(|(_, function)| function.callable);
         let functions: Vec<_> = functions.collect();
-        let tool = |(function, name): (usize, String)| ToolRef { name: fitting(name), skill: Arc::clone(self), function };
+        let tool =
+            |(function, name): (usize, String)| ToolRef { name: fitting(name), skill: Arc::clone(self), function };
         let skill = self.skill.name.as_str();
         match &functions[..] {
             [(only, _)] => vec![tool((*only, skill.to_owned()))],

@@ -30,7 +30,8 @@ const ENVELOPE: u64 = 64 << 10;
 pub(crate) async fn send(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let (caller, secret) = known(&app, &parts)?;
-    let is_json = |kind: &str| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json");
+    let is_json =
+        |kind: &str| kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json");
     let kind = parts.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(is_json) {
         return Err(Problem(Error::new(Code::UnsupportedMediaType, "a message is `application/json`")));

@@ -89,11 +89,8 @@ impl Endpoint {
             .with_json_response(true)
             .with_max_request_body_bytes(usize::MAX);
         let tools = host.clone();
-        let service = StreamableHttpService::new(
-            move || Ok(Tools { host: tools.clone() }),
-            Arc::clone(&sessions.local),
-            config,
-        );
+        let service =
+            StreamableHttpService::new(move || Ok(Tools { host: tools.clone() }), Arc::clone(&sessions.local), config);
         tokio::spawn(Arc::clone(&sessions).tend(stopping.clone()));
         Self { host, service, sessions, stopping }
     }
@@ -199,7 +196,9 @@ async fn refused(response: Response<BoxBody<Bytes, Infallible>>, id: &Value) -> 
     let text = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     // The type of the body was looked at before: here, it is its shape that is wrong.
     let (status, text) = match parts.status {
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => (StatusCode::BAD_REQUEST, "the body is not a message of this protocol".into()),
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+            (StatusCode::BAD_REQUEST, "the body is not a message of this protocol".into())
+        }
         status => (status, plain(&String::from_utf8_lossy(&text), 300)),
     };
     let mut fault = fault(-32600, &text, id);

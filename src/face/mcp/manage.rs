@@ -80,7 +80,8 @@ impl Own {
             }
             Self::Execute => {
                 let args = json!({ "description": "What goes in; an empty object if nothing is said." });
-                let timeout = json!({ "type": "integer", "minimum": 1, "description": "Longest time, in milliseconds." });
+                let timeout =
+                    json!({ "type": "integer", "minimum": 1, "description": "Longest time, in milliseconds." });
                 (json!({ "skill": skill, "args": args, "timeout": timeout }), json!(["skill"]))
             }
             Self::Executions => {
@@ -96,7 +97,9 @@ impl Own {
         let schema = self.schema().as_object().cloned().unwrap_or_default();
         let annotations = match self {
             Self::List | Self::Executions => ToolAnnotations::new().read_only(true).open_world(false),
-            Self::Enable => ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false),
+            Self::Enable => {
+                ToolAnnotations::new().read_only(false).destructive(false).idempotent(true).open_world(false)
+            }
             Self::Execute => ToolAnnotations::new().read_only(false),
         };
         Tool::new(self.name(), self.description(), Arc::new(schema)).with_annotations(annotations)

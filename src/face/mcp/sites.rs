@@ -72,7 +72,8 @@ mod tests {
     use super::*;
 
     fn asked(host: &str, origin: Option<&str>) -> bool {
-        let sites = Sites::new(&["Skills.example".into(), "other.example:8443".into()], &["https://app.example".into()]);
+        let sites =
+            Sites::new(&["Skills.example".into(), "other.example:8443".into()], &["https://app.example".into()]);
         let mut request = http::Request::post("/mcp").header("host", host);
         if let Some(origin) = origin {
             request = request.header("origin", origin);
@@ -86,7 +87,8 @@ mod tests {
             assert!(asked(good, None), "{good}");
         }
         assert!(asked("other.example:8443", None));
-        for bad in ["evil.example", "other.example", "127.0.0.1.evil.example", "", "a b", "evil.example/localhost", "?"] {
+        for bad in ["evil.example", "other.example", "127.0.0.1.evil.example", "", "a b", "evil.example/localhost", "?"]
+        {
             assert!(!asked(bad, None), "{bad}");
         }
     }

@@ -58,7 +58,10 @@ async fn whoever_listens_is_told_of_every_change_to_the_own_list_and_of_no_other
     let stranger = stranger.body["secret"].as_str().unwrap();
     let upload = |key: &str, name: &str| {
         let path = format!("/api/skills?name={name}&version=1.0.0");
-        host.request_as(Some(key), Method::POST, &path).header("content-type", "application/wasm").body(guest("echo")).send()
+        host.request_as(Some(key), Method::POST, &path)
+            .header("content-type", "application/wasm")
+            .body(guest("echo"))
+            .send()
     };
     assert!(upload(stranger, "secret").await.unwrap().status().is_success());
     let patch = |change: Value| host.send(Method::PATCH, "/api/skills/echo@1.0.0", change);

@@ -78,7 +78,10 @@ async fn follow(host: &Host, command: Command) -> Value {
     assert_eq!(connected["server"], "skillvisor");
     let listed = client.did("listed").await["tools"].clone();
     let names: Vec<_> = listed.as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
-    assert!(names.is_sorted() && ["hello", "slow-host-call", "trap"].iter().all(|name| names.contains(name)), "{names:?}");
+    assert!(
+        names.is_sorted() && ["hello", "slow-host-call", "trap"].iter().all(|name| names.contains(name)),
+        "{names:?}"
+    );
     let called = client.did("called").await;
     assert_eq!((&called["isError"], &called["structured"]), (&json!(false), &json!({ "greeting": "Hello, Ada!" })));
     assert_eq!(called["text"], r#"{"greeting":"Hello, Ada!"}"#);

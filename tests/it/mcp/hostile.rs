@@ -38,7 +38,8 @@ async fn what_is_no_message_is_told_as_the_protocol_says_and_the_connection_goes
 #[tokio::test]
 async fn names_methods_and_revisions_that_do_not_exist_are_errors_of_the_protocol() {
     let host = Host::start().with_hello().await;
-    for name in ["__proto__", "constructor", "toString", "hello__run", "Hello", "", "..", "a b", "größe", "hello@1.0.0"] {
+    for name in ["__proto__", "constructor", "toString", "hello__run", "Hello", "", "..", "a b", "größe", "hello@1.0.0"]
+    {
         let mut request = host.asking(host.key(), "tools/call", json!({ "name": name })).build().unwrap();
         if !name.is_ascii() {
             request.headers_mut().insert("mcp-name", "=?base64?Z3LDtsOfZQ==?=".parse().unwrap());
@@ -47,7 +48,8 @@ async fn names_methods_and_revisions_that_do_not_exist_are_errors_of_the_protoco
         let told: Value = response.json().await.unwrap();
         assert_eq!(told["error"]["code"], -32602, "{name:?}: {told}");
     }
-    let called = host.ask(host.key(), "tools/call", json!({ "name": "hello", "arguments": { "__proto__": { "a": 1 } } })).await;
+    let called =
+        host.ask(host.key(), "tools/call", json!({ "name": "hello", "arguments": { "__proto__": { "a": 1 } } })).await;
     assert_eq!(called.one()["result"]["isError"], true);
     assert_eq!(host.ask(host.key(), "nothing/here", json!({})).await.code(), -32601);
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": {
@@ -62,7 +64,8 @@ async fn names_methods_and_revisions_that_do_not_exist_are_errors_of_the_protoco
 
 #[tokio::test]
 async fn nobody_gets_in_without_a_key_by_another_name_or_from_another_site() {
-    let host = Host::start_with(&["--http-allowed-hosts", "skills.example", "--http-allowed-origins", "https://app.example"]);
+    let host =
+        Host::start_with(&["--http-allowed-hosts", "skills.example", "--http-allowed-origins", "https://app.example"]);
     let ping = || host.asking(host.key(), "tools/list", json!({}));
     for (name, value, status) in [
         ("host", "evil.example", 403),

@@ -47,7 +47,8 @@ impl Host {
 
     /// The skill `hello` as its folder has it.
     async fn with_hello(self) -> Self {
-        let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("skills/hello/SKILL.md")).unwrap();
+        let text =
+            std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("skills/hello/SKILL.md")).unwrap();
         let block = text.split("```json skill\n").nth(1).unwrap().split("```").next().unwrap();
         let made = self.register(None, serde_json::from_str(block).unwrap(), "hello").await;
         assert!(made.status.is_success(), "{}", made.body);

@@ -45,7 +45,8 @@ fn with_id(messages: &[Value], id: impl Into<Value>) -> &Value {
 async fn calls_are_answered_before_it_ends_and_garbage_ends_nothing() {
     let host = Host::start().with_hello().await;
     let data_dir = host.dir.path().join("data");
-    let call = |id: u64, name: &str| request(id, "tools/call", json!({ "name": "hello", "arguments": { "name": name } }));
+    let call =
+        |id: u64, name: &str| request(id, "tools/call", json!({ "name": "hello", "arguments": { "name": name } }));
     let lines = [
         call(1, "A"),
         "garbage".to_owned(),
@@ -59,14 +60,24 @@ async fn calls_are_answered_before_it_ends_and_garbage_ends_nothing() {
         let messages = pipe(mcp(&data_dir), &lines);
         for (id, name) in [(1, "A"), (2, "B"), (4, "C")] {
             let answer = with_id(&messages, id);
-            assert_eq!(answer["result"]["structuredContent"]["greeting"], format!("Hello, {name}!"), "{is_running}: {answer}");
+            assert_eq!(
+                answer["result"]["structuredContent"]["greeting"],
+                format!("Hello, {name}!"),
+                "{is_running}: {answer}"
+            );
         }
         assert_eq!(with_id(&messages, 3)["error"]["code"], -32602);
         let codes: Vec<_> = messages.iter().filter(|message| message["id"].is_null()).collect();
         assert_eq!((codes.len(), messages.len()), (2, 6), "{messages:?}");
         if is_running {
             let keys = host.get("/api/keys").await;
-            let own = keys.body["keys"].as_array().unwrap().iter().find(|key| key["name"] == "mcp on this machine").unwrap().clone();
+            let own = keys.body["keys"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|key| key["name"] == "mcp on this machine")
+                .unwrap()
+                .clone();
             assert_eq!(own["scopes"], json!(["skills:read", "skills:execute"]));
             let ran = host.get("/api/skills/executions").await;
             assert!(ran.body["executions"].as_array().unwrap().iter().all(|run| run["keyId"] == own["id"]));
@@ -88,7 +99,8 @@ async fn an_older_session_over_lines_is_opened_told_of_changes_and_cancelled_in(
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut send = |message: Value| writeln!(stdin, "{message}").unwrap();
     let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    let client = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let client =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     send(json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": client }));
     assert_eq!(next()["result"]["protocolVersion"], "2025-06-18");
     send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
@@ -103,7 +115,11 @@ async fn an_older_session_over_lines_is_opened_told_of_changes_and_cancelled_in(
     crate::support::until(async || status("cancelled").await).await;
     send(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "hello" } }));
     let answer = next();
-    assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(2), &json!(false)), "what was cancelled is not answered");
+    assert_eq!(
+        (&answer["id"], &answer["result"]["isError"]),
+        (&json!(2), &json!(false)),
+        "what was cancelled is not answered"
+    );
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
@@ -114,7 +130,8 @@ async fn a_key_of_the_machines_agents_that_was_revoked_is_not_replaced() {
     let data_dir = host.dir.path().join("data");
     assert_eq!(pipe(mcp(&data_dir), &[request(1, "tools/list", json!({}))]).len(), 1);
     let keys = host.get("/api/keys").await;
-    let own = keys.body["keys"].as_array().unwrap().iter().find(|key| key["name"] == "mcp on this machine").unwrap().clone();
+    let own =
+        keys.body["keys"].as_array().unwrap().iter().find(|key| key["name"] == "mcp on this machine").unwrap().clone();
     let path = format!("/api/keys/{}", own["id"].as_str().unwrap());
     assert_eq!(host.send(reqwest::Method::DELETE, &path, Value::Null).await.status, 204);
     let refused = run(&mut command(&data_dir, &["mcp"])).expect(3);

@@ -60,9 +60,12 @@ async fn what_takes_and_gives_no_object_is_wrapped_and_loses_no_digit() {
     let called = answer(request.header("mcp-name", "echo").body(params)).await;
     let text = called.one()["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("12345678901234567890123"), "{text}");
-    for (arguments, place) in
-        [(json!({}), "/value"), (json!([]), ""), (json!({ "value": ["x"] }), "/value/0"), (json!({ "value": [], "x": 1 }), "/x")]
-    {
+    for (arguments, place) in [
+        (json!({}), "/value"),
+        (json!([]), ""),
+        (json!({ "value": ["x"] }), "/value/0"),
+        (json!({ "value": [], "x": 1 }), "/x"),
+    ] {
         let answer = host.ask(host.key(), "tools/call", json!({ "name": "echo", "arguments": arguments })).await;
         if arguments.is_array() {
             assert_eq!(answer.code(), -32602, "{}", answer.one());
@@ -90,7 +93,11 @@ async fn each_function_of_a_skill_is_a_tool_and_names_are_legal_and_lasting() {
     assert_eq!(again.iter().collect::<Vec<_>>(), cut);
     for name in cut {
         let called = host.ask(host.key(), "tools/call", json!({ "name": name, "arguments": { "name": "Ada" } })).await;
-        greeted += usize::from(called.one()["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains("Ada") && called.one()["result"]["isError"] == false));
+        greeted += usize::from(
+            called.one()["result"]["content"][0]["text"]
+                .as_str()
+                .is_some_and(|text| text.contains("Ada") && called.one()["result"]["isError"] == false),
+        );
     }
     assert!(greeted >= 1);
 }
@@ -113,7 +120,10 @@ async fn a_key_is_offered_what_it_may_run_and_nothing_else() {
     let reader = reader["secret"].as_str().unwrap();
     assert_eq!(host.tools(reader).await, ["skills_list"]);
     let refused = host.ask(reader, "tools/call", json!({ "name": "hello" })).await;
-    assert_eq!((refused.code(), &refused.one()["error"]["data"]["code"]), (&json!(-32600), &json!("insufficient_scope")));
+    assert_eq!(
+        (refused.code(), &refused.one()["error"]["data"]["code"]),
+        (&json!(-32600), &json!("insufficient_scope"))
+    );
     let stranger = host.send(Method::POST, "/api/keys", json!({ "name": "stranger" })).await;
     let stranger = stranger.body["secret"].as_str().unwrap();
     assert!(!host.tools(stranger).await.contains(&"hello".to_owned()));
@@ -147,7 +157,11 @@ async fn the_hosts_own_tools_find_switch_run_and_look_by_scope() {
     assert!(!host.tools(key).await.contains(&"hello".to_owned()));
     for (tool, arguments) in [("skills_list", json!({ "contxt": "x" })), ("skills_execute", json!({}))] {
         let wrong = host.call(key, tool, arguments).await;
-        assert_eq!((&wrong["isError"], &wrong["_meta"]["skillvisor/code"]), (&json!(true), &json!("invalid_args")), "{wrong}");
+        assert_eq!(
+            (&wrong["isError"], &wrong["_meta"]["skillvisor/code"]),
+            (&json!(true), &json!("invalid_args")),
+            "{wrong}"
+        );
     }
     let missing = host.call(key, "skills_execute", json!({ "skill": "nothing" })).await;
     assert_eq!(missing["_meta"]["skillvisor/code"], "not_found");

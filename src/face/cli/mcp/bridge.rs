@@ -142,7 +142,9 @@ impl Bridge {
                 }
                 Ok(Some(problem)) => return Exchange::Failed(told(&problem, status.as_u16())),
                 Ok(None) if is_answered || status.as_u16() == 202 => return Exchange::Answered,
-                Ok(None) => return Exchange::Failed(format!("the server answered {} without a message", status.as_u16())),
+                Ok(None) => {
+                    return Exchange::Failed(format!("the server answered {} without a message", status.as_u16()));
+                }
                 Err(_) => return Exchange::Failed("the connection to the server broke".to_owned()),
             }
         }
@@ -210,7 +212,8 @@ impl Exchange {
 }
 
 fn is_message(text: &str) -> bool {
-    text.contains("\"jsonrpc\"") && serde_json::from_str::<Value>(text).is_ok_and(|value| value.get("jsonrpc").is_some())
+    text.contains("\"jsonrpc\"")
+        && serde_json::from_str::<Value>(text).is_ok_and(|value| value.get("jsonrpc").is_some())
 }
 
 fn is_answer(text: &str) -> bool {

@@ -65,7 +65,8 @@ mod tests {
         let text = format!("a\r\n\n \n{}\nbb\n{}\nlast", "x".repeat(9), "y".repeat(8));
         let mut input = tokio::io::BufReader::with_capacity(3, text.as_bytes());
         let whole = |text: &str| Line::Whole(text.into());
-        for wanted in [whole("a\r"), Line::TooLong, whole("bb"), whole("yyyyyyyy"), whole("last"), Line::End, Line::End] {
+        for wanted in [whole("a\r"), Line::TooLong, whole("bb"), whole("yyyyyyyy"), whole("last"), Line::End, Line::End]
+        {
             assert_eq!(up_to(&mut input, 8).await.unwrap(), wanted);
         }
     }

@@ -25,7 +25,9 @@ impl Messages {
     /// The next message, on one line; nothing at the end.
     pub(super) async fn next(&mut self) -> Result<Option<String>, reqwest::Error> {
         loop {
-            if self.is_stream && let Some(message) = self.event() {
+            if self.is_stream
+                && let Some(message) = self.event()
+            {
                 return Ok(Some(message));
             }
             if self.ended {
