@@ -16,7 +16,7 @@ const MAX_TOOL_NAME: usize = 64;
 /// One function of one skill, under the name of a tool.
 #[derive(Clone, Debug)]
 pub struct ToolRef {
-    /// The tool's name: `[A-Za-z0-9_-]`, at most [`MAX_TOOL_NAME`].
+    /// The tool's name: `[A-Za-z0-9_-]`, at most 64 of them.
     pub name: String,
     /// The skill.
     pub skill: Arc<RegisteredSkill>,
