@@ -77,6 +77,6 @@ fn known(app: &App, parts: &Parts) -> Result<(Caller, Secret), Problem> {
     Ok((caller, secret))
 }
 
-async fn answer(app: &App, incoming: Incoming) -> Result<Response<Body>, Problem> {
-    Ok(app.mcp.answer(incoming).await?)
+async fn answer(app: &App, incoming: Incoming) -> Result<Response, Problem> {
+    Ok(app.mcp.answer(incoming).await?.map(Body::new))
 }

@@ -5,12 +5,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
 use bytes::Bytes;
 use http::header::{ALLOW, AUTHORIZATION, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::combinators::BoxBody;
+use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -31,6 +30,9 @@ use super::watched::{End, Watched};
 const KEY_CHECK: Duration = Duration::from_secs(2);
 /// The header with the session of a client of an older revision.
 const SESSION: &str = "mcp-session-id";
+
+/// What goes out, at once or as it comes.
+pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Everything behind `/mcp`.
 pub(crate) struct Endpoint {
@@ -181,9 +183,9 @@ impl Endpoint {
 /// Wraps a stream; what is whole already goes out as it is.
 fn watched(response: Response<BoxBody<Bytes, Infallible>>, end: End, kept: Kept) -> Response<Body> {
     if !has_type(&response, "text/event-stream") {
-        return response.map(Body::new);
+        return response.map(UnsyncBoxBody::new);
     }
-    response.map(|body| Body::new(Watched::new(body, end, kept)))
+    response.map(|body| UnsyncBoxBody::new(Watched::new(body, end, kept)))
 }
 
 fn has_type<B>(response: &Response<B>, kind: &str) -> bool {
@@ -247,7 +249,7 @@ fn arguments(envelope: &Envelope) -> Result<Option<Arc<StrictJson>>, Error> {
 fn fault(code: i32, text: &str, id: &Value) -> Response<Body> {
     let id = if id.is_string() || id.is_number() { id.clone() } else { Value::Null };
     let body = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": text } }).to_string();
-    let mut response = Response::new(Body::from(body));
+    let mut response = Response::new(UnsyncBoxBody::new(Full::new(Bytes::from(body))));
     *response.status_mut() = StatusCode::BAD_REQUEST;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
