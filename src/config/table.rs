@@ -10,8 +10,8 @@ use ipnet::IpNet;
 use crate::model::ApprovalPolicy;
 
 use super::kinds::{
-    Address, Approvals, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Networks, Optional,
-    Path, Span, Switch,
+    Address, Approvals, Bytes, Count, Hosts, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Networks,
+    Optional, Origins, Path, Span, Switch,
 };
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
@@ -93,6 +93,10 @@ settings! {
         "Certificate chain (PEM) of the HTTP API, the server's own certificate first. Only together with tls.key. SIGHUP reads both again.";
     tls_key: Option<PathBuf> as Optional<Path>, "tls.key" = "none",
         "Private key (PEM) of the HTTP API. Only together with tls.cert.";
+    http_allowed_hosts: Vec<String> as Hosts, "http.allowed_hosts" = "none",
+        "Names that clients of /mcp may call this server by, besides localhost and addresses. Behind a proxy, the name that clients give to the proxy.";
+    http_allowed_origins: Vec<String> as Origins, "http.allowed_origins" = "none",
+        "Sites whose web pages may talk to /mcp, besides this server's own.";
     metrics_listen: Option<SocketAddr> as Optional<Address>, "metrics.listen" = "none",
         "Address and port of a listener of its own for /metrics, which asks for no key and so must be a loopback address, unless behind_proxy says otherwise. Without it, /metrics is there for admin keys.";
     approval: ApprovalPolicy as Approvals, "approval" = "none",

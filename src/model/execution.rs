@@ -21,6 +21,8 @@ pub enum Door {
     Http,
     /// The library, without HTTP.
     Library,
+    /// The Model Context Protocol.
+    Mcp,
 }
 
 impl Door {
@@ -29,6 +31,7 @@ impl Door {
         match self {
             Self::Http => "http",
             Self::Library => "library",
+            Self::Mcp => "mcp",
         }
     }
 }
@@ -37,7 +40,7 @@ impl FromStr for Door {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let found = [Self::Http, Self::Library].into_iter().find(|door| door.as_str() == text);
+        let found = [Self::Http, Self::Library, Self::Mcp].into_iter().find(|door| door.as_str() == text);
         found.ok_or_else(|| Error::new(Code::Malformed, "no such door"))
     }
 }

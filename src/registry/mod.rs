@@ -10,10 +10,12 @@ mod manifest;
 mod network;
 mod pins;
 mod readying;
+mod relevance;
 mod reserved;
 mod schema;
 mod secrets;
 mod staging;
+mod tools;
 mod under_way;
 mod upload;
 mod values;
@@ -29,7 +31,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::RwLock;
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, watch};
 
 use crate::model::{
     ApprovalPolicy, Caller, Clock, Code, Digest, Error, Key, OwnerId, Scope, Skill, SkillId, SkillName, SkillRef,
@@ -46,6 +48,7 @@ pub use self::listing::Place;
 pub use self::manifest::Manifest;
 pub use self::schema::Checker;
 pub use self::staging::StagedComponent;
+pub use self::tools::ToolRef;
 pub use self::upload::Registered;
 
 /// A skill together with what is worked out from it once.
@@ -83,6 +86,8 @@ pub struct Registry {
     skills: RwLock<Index>,
     /// Told whenever a skill changes.
     changed: Notify,
+    /// The same, for whoever may miss some and wants the rest ([`Registry::revisions`]).
+    revision: watch::Sender<u64>,
     /// Held while a skill changes, in memory, in its row and in its component's file: what is
     /// read before a change is what it changes.
     changes: Mutex<()>,
@@ -127,12 +132,24 @@ impl Registry {
             approval,
             skills: RwLock::new(index),
             changed: Notify::new(),
+            revision: watch::Sender::new(0),
             changes: Mutex::default(),
             under_way: parking_lot::Mutex::default(),
         });
         registry.remove_orphans().await?;
         registry.prepare_all();
         Ok(registry)
+    }
+
+    /// Tells those who wait that a skill has changed.
+    fn announce(&self) {
+        self.changed.notify_waiters();
+        self.revision.send_modify(|revision| *revision = revision.wrapping_add(1));
+    }
+
+    /// Changes whenever a skill does: any owner's, so that it says nothing to a caller by itself.
+    pub fn revisions(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
     }
 
     /// The skill that `reference` means for this caller, own before global.
@@ -220,7 +237,7 @@ impl Registry {
         self.store.update_skill(skill.clone()).await?;
         let skill = RegisteredSkill::new(skill);
         self.skills.write().put(Arc::clone(&skill));
-        self.changed.notify_waiters();
+        self.announce();
         Ok(skill)
     }
 
@@ -248,7 +265,7 @@ impl Registry {
         self.require_no_alias(skill)?;
         let gone = self.store.delete_skill(skill.id, digest, self.clock.now_ms()).await?;
         self.skills.write().remove(skill);
-        self.changed.notify_waiters();
+        self.announce();
         if gone {
             self.forget(digest);
         }

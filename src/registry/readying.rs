@@ -51,7 +51,7 @@ impl Registry {
                     tracing::error!(skill.id = %skill.id, "A skill cannot be made ready: {error}");
                     let (state, problem) = (SkillState::Unavailable, Some(error.detail));
                     self.skills.write().put(RegisteredSkill::new(Skill { state, problem, ..skill.clone() }));
-                    self.changed.notify_waiters();
+                    self.announce();
                 }
             }
         }

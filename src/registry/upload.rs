@@ -273,7 +273,7 @@ impl Registry {
     fn add(&self, skill: Skill) -> Arc<RegisteredSkill> {
         let skill = RegisteredSkill::new(skill);
         self.skills.write().put(Arc::clone(&skill));
-        self.changed.notify_waiters();
+        self.announce();
         skill
     }
 

@@ -119,6 +119,9 @@ mod registry;
 /// The host as a library.
 mod library;
 
+/// The Model Context Protocol, over HTTP and over lines; with clients that others wrote.
+mod mcp;
+
 /// What the README tells people to type.
 mod readme;
 

@@ -38,7 +38,16 @@ impl Serving {
         let listen = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(
             host,
-            HttpOptions { listen, tls: None, metrics_listen: None, max_upload_bytes, pace, behind_proxy: false },
+            HttpOptions {
+                listen,
+                tls: None,
+                metrics_listen: None,
+                max_upload_bytes,
+                pace,
+                behind_proxy: false,
+                allowed_hosts: Vec::new(),
+                allowed_origins: Vec::new(),
+            },
         )
         .await
         .unwrap();

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use futures_util::Stream;
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Body, Method, RequestBuilder, Response, Url};
 use serde_json::Value;
@@ -162,6 +162,26 @@ impl Client {
         let url = with_query(self.at(upload.path), upload.query);
         let request = self.http.request(upload.method, url).header(CONTENT_TYPE, upload.content_type);
         self.send(request.header(CONTENT_LENGTH, upload.length).body(Body::wrap_stream(bytes))).await
+    }
+
+    /// The same server, for another key.
+    pub(super) fn with_key(&self, key: Secret) -> Self {
+        Self { key: Some(key), ..self.clone() }
+    }
+
+    /// A request to `/mcp`, whose answer is the caller's to read, whatever it is.
+    pub(super) async fn message(
+        &self,
+        method: Method,
+        headers: HeaderMap,
+        body: Option<String>,
+    ) -> Result<Response, Failure> {
+        let request = self.http.request(method, self.at(&["mcp"])).headers(headers);
+        let request = match &self.key {
+            Some(key) => request.bearer_auth(key.reveal()),
+            None => request,
+        };
+        request.body(body.unwrap_or_default()).send().await.map_err(|error| self.not_reached(&error))
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Reply, Failure> {

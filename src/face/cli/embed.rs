@@ -93,6 +93,8 @@ impl Embedded {
             max_upload_bytes: settings.upload_max_bytes,
             pace: Pace::default(),
             behind_proxy: settings.behind_proxy,
+            allowed_hosts: settings.http_allowed_hosts.clone(),
+            allowed_origins: settings.http_allowed_origins.clone(),
         };
         let server = Server::bind(host, options).await.map_err(|error| {
             Failure::from(error).hint("another program listens there; choose a port with --listen, 0 for a free one")

@@ -32,8 +32,12 @@ impl Connection {
     /// The key in the data directory goes only to whoever holds that directory's lock: a
     /// file that a dead server left may name a port that somebody else has taken since.
     pub(super) async fn open(context: &Context) -> Result<Self, Failure> {
+        Self::open_with(context, context.given_key()?).await
+    }
+
+    /// The same, with this key if there is one.
+    pub(super) async fn open_with(context: &Context, key: Option<Secret>) -> Result<Self, Failure> {
         context.environment.check_names()?;
-        let key = context.given_key()?;
         if let Some(url) = context.given_url() {
             return Self::to_named(context, url, key);
         }

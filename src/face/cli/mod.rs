@@ -1,6 +1,6 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor` and `completions` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `mcp` and `completions` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
@@ -27,6 +27,7 @@ mod list;
 mod local;
 mod logging;
 mod logs;
+mod mcp;
 mod mode;
 mod multipart;
 mod output;
@@ -97,6 +98,7 @@ enum Command {
     Enable(enable::EnableArgs),
     Disable(enable::DisableArgs),
     Doctor(doctor::DoctorArgs),
+    Mcp(mcp::McpArgs),
     Completions(completions::CompletionsArgs),
 }
 
@@ -136,6 +138,7 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
         match command {
             Command::Serve(args) => serve::run(context, &args).await,
             Command::Doctor(args) => doctor::run(context, &args).await,
+            Command::Mcp(_) => mcp::run(context).await,
             command => as_client(context, command).await,
         }
     });
@@ -183,7 +186,7 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Tag(args) => tag::run(output, client, &args).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
-        Command::Serve(_) | Command::Doctor(_) | Command::Completions(_) => {
+        Command::Serve(_) | Command::Doctor(_) | Command::Mcp(_) | Command::Completions(_) => {
             Err(Failure::internal("this command is no client"))
         }
     }

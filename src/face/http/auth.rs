@@ -16,22 +16,36 @@ impl FromRequestParts<App> for Authed {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let secret = header.and_then(|value| {
-            let (scheme, secret) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
-        });
-        let found = match secret {
-            Some(secret) => app.host.access.authenticate(secret, Door::Http),
-            None => Err(Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid")),
-        };
-        let why = if secret.is_some() { "the key is unknown or no longer valid" } else { "no bearer key was sent" };
-        let caller = found.inspect_err(|_| {
-            app.host.telemetry.http.unauthenticated(Door::Http.as_str());
-            app.refusals.note(parts, why);
-        })?;
-        // Here, because every route with a key comes by, and only who has one is told what is wrong.
-        app.queries.require_none(parts)?;
-        Ok(Self(caller))
+        caller(parts, app, Door::Http).map(Self)
     }
+}
+
+/// The secret that was sent.
+pub(super) fn secret(parts: &Parts) -> Option<&str> {
+    let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    header.and_then(|value| {
+        let (scheme, secret) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| secret.trim())
+    })
+}
+
+/// The caller behind a request that came through this door.
+///
+/// # Errors
+///
+/// `unauthenticated`; `malformed` for a query where there is none.
+pub(super) fn caller(parts: &Parts, app: &App, door: Door) -> Result<Caller, Problem> {
+    let secret = secret(parts);
+    let found = match secret {
+        Some(secret) => app.host.access.authenticate(secret, door),
+        None => Err(Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid")),
+    };
+    let why = if secret.is_some() { "the key is unknown or no longer valid" } else { "no bearer key was sent" };
+    let caller = found.inspect_err(|_| {
+        app.host.telemetry.http.unauthenticated(door.as_str());
+        app.refusals.note(parts, why);
+    })?;
+    // Here, because every route with a key comes by, and only who has one is told what is wrong.
+    app.queries.require_none(parts)?;
+    Ok(caller)
 }

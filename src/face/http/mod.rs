@@ -14,6 +14,7 @@ mod headers;
 mod health;
 mod held;
 mod keys;
+mod mcp;
 mod metrics;
 mod openapi;
 mod opening;
@@ -45,9 +46,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::face::mcp::{Endpoint, Sites};
 use crate::host::Host;
 use crate::model::{Code, Error};
 use crate::telemetry::Telemetry;
@@ -76,6 +79,9 @@ pub(crate) struct AppParts {
     held: Held,
     /// Uploads that are under way.
     uploads: Held,
+    /// What answers at `/mcp`, and who may ask there.
+    mcp: Endpoint,
+    sites: Sites,
     /// Which routes take a query.
     queries: Queries,
     /// What `/openapi.json` shows.
@@ -90,11 +96,13 @@ impl Deref for App {
     }
 }
 impl App {
-    pub(crate) fn new(host: Host, max_upload_bytes: u64) -> Self {
+    pub(crate) fn new(host: Host, max_upload_bytes: u64, sites: Sites, stopping: CancellationToken) -> Self {
         let api = routes().into_openapi();
         let queries = Queries::of(&api);
         let document = openapi::document(api);
         Self(Arc::new(AppParts {
+            mcp: Endpoint::new(host.clone(), stopping),
+            sites,
             host,
             max_upload_bytes,
             refusals: Refusals::default(),
@@ -135,6 +143,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(keys::rotate))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::show, secrets::put, secrets::rotate, secrets::remove))
+        .routes(routes!(mcp::send, mcp::listen, mcp::end))
 }
 
 /// The whole API.

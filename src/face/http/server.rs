@@ -17,6 +17,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
+use crate::face::mcp::Sites;
 use crate::host::Host;
 use crate::model::{Code, Error};
 
@@ -49,6 +50,10 @@ pub struct HttpOptions {
     pub pace: Pace,
     /// Clients come through a proxy, so that many share an address.
     pub behind_proxy: bool,
+    /// Names that `/mcp` answers to besides loopback names and addresses.
+    pub allowed_hosts: Vec<String>,
+    /// Sites whose pages may talk to `/mcp`.
+    pub allowed_origins: Vec<String>,
 }
 
 /// A host's HTTP server, bound and not yet serving.
@@ -57,6 +62,8 @@ pub struct Server {
     metrics: Option<Listener>,
     host: Host,
     behind_proxy: bool,
+    /// Ends streams that only wait for news.
+    stopping: CancellationToken,
 }
 
 /// One socket, and what answers there.
@@ -91,14 +98,16 @@ impl Server {
     /// `unavailable` if one is taken or not ours.
     pub async fn bind(host: Host, options: HttpOptions) -> Result<Self, Error> {
         let pace = options.pace;
-        let app = App::new(host.clone(), options.max_upload_bytes);
+        let stopping = CancellationToken::new();
+        let sites = Sites::new(&options.allowed_hosts, &options.allowed_origins);
+        let app = App::new(host.clone(), options.max_upload_bytes, sites, stopping.clone());
         let metrics = match options.metrics_listen {
             Some(address) => Some(Listener::bind(address, metrics_router(app.clone(), pace), pace)?),
             None => None,
         };
         let api = Listener::bind(options.listen, router(app, pace), pace)?;
         let api = Listener { tls: options.tls, ..api };
-        Ok(Self { api, metrics, host, behind_proxy: options.behind_proxy })
+        Ok(Self { api, metrics, host, behind_proxy: options.behind_proxy, stopping })
     }
 
     /// The address the API is reached at.
@@ -126,6 +135,7 @@ impl Server {
             () = stop => {}
         }
         open.stopping.cancel();
+        self.stopping.cancel();
         if tokio::time::timeout(drain, open.graceful.shutdown()).await.is_err() {
             tracing::warn!("Some requests did not end within {drain:?} and are cut off");
         }

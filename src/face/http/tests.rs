@@ -66,7 +66,7 @@ fn each_operation_has_an_id_of_its_own_and_says_whether_it_needs_a_key() {
     for (path, operation) in items.flat_map(|(path, item)| item.as_object().unwrap().values().map(move |op| (path, op)))
     {
         assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{path}");
-        let needs_key = path.starts_with("/api/") || path == "/metrics";
+        let needs_key = path.starts_with("/api/") || path == "/metrics" || path == "/mcp";
         assert_eq!(operation["security"].is_array(), !needs_key, "{path}");
         assert!(operation["summary"].is_string(), "{path}");
     }
