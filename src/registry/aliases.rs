@@ -55,7 +55,7 @@ impl Registry {
             registry.store.put_alias(record.clone(), key.clone(), registry.clock.now_ms()).await?;
             tracing::info!(skill = %found.address, alias = %record.alias, key = %key, "An alias was moved");
             registry.skills.write().put_alias(record);
-            registry.changed.notify_waiters();
+            registry.announce();
             Ok(found)
         })
         .await
@@ -104,7 +104,7 @@ impl Registry {
             }
             registry.store.delete_alias(owner.clone(), name.clone(), alias.clone()).await?;
             registry.skills.write().remove_alias(&owner, &name, &alias);
-            registry.changed.notify_waiters();
+            registry.announce();
             Ok(())
         })
         .await
