@@ -12,6 +12,10 @@ serve *ARGS:
 guests *ARGS:
     scripts/guests {{ARGS}}
 
+# Build the guests in other languages.
+guests-languages *ARGS:
+    scripts/guests-languages {{ARGS}}
+
 # Everything that CI runs, or the named stages of it.
 test *STAGES:
     scripts/test {{STAGES}}

@@ -116,7 +116,7 @@ settings! {
     compile_memory_mb: u64 as Mebibytes, "compile.memory_mb" = "2048",
         "Most memory of one compilation, in MiB.";
     compile_timeout: Duration as Millis, "compile.timeout_ms" = "120000",
-        "Longest compilation, in milliseconds.";
+        "Most processor time of one compilation, in milliseconds; by the clock it may take five times as long.";
     egress_allow_cidrs: Vec<IpNet> as Networks, "egress.allow_cidrs" = "none",
         "Networks that skills may reach although they are not of the public internet, where their grants allow it.";
     egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",

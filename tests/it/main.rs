@@ -95,6 +95,9 @@ mod typed;
 /// Programs and servers that were not written for this host.
 mod shapes;
 
+/// Skills as other languages' toolchains make them, some of them large.
+mod languages;
+
 /// Requests put together at random.
 mod garbage;
 

@@ -105,9 +105,11 @@ impl Output {
         bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
     }
 
-    /// A sign that something goes on, which only a terminal shows.
+    /// A sign that something goes on, and for how long it has; only a terminal shows it.
     pub(super) fn spinner(&self, message: String) -> ProgressBar {
         let spinner = ProgressBar::with_draw_target(None, self.target()).with_message(message);
+        let style = ProgressStyle::with_template("{spinner} {msg} {elapsed}");
+        let spinner = spinner.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         spinner.enable_steady_tick(Duration::from_millis(100));
         spinner
     }

@@ -178,7 +178,11 @@ async fn ready(output: Output, client: &Client, reply: Reply) -> Result<(String,
     let Some(location) = reply.location.filter(|_| value::text(&skill, "state") == "compiling") else {
         return Ok((reply.text, skill));
     };
-    let spinner = output.spinner(format!("compiling {}", value::address(&skill)));
+    let doing = format!("compiling {}", value::address(&skill));
+    if !output.has_terminal() {
+        output.note(&format!("{doing}; that may take a minute, once"));
+    }
+    let spinner = output.spinner(doing);
     let mut wait = FIRST_WAIT;
     loop {
         sleep(wait).await;

@@ -11,7 +11,7 @@ use wasmtime_wasi_http::p2::types::HostOutgoingRequest;
 use crate::model::Digest;
 
 use super::state::State;
-use super::{children, egress, files, keyvalue, logging, settings};
+use super::{children, egress, files, keyvalue, logging, settings, sockets};
 
 wasmtime::component::bindgen!({ path: "wit", world: "skill" });
 
@@ -37,6 +37,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     files::add_to_linker(&mut linker)?;
     bound_requests(&mut linker)?;
     name_body_errors(&mut linker)?;
+    sockets::close(&mut linker)?;
     types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     context::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     progress::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;

@@ -19,6 +19,7 @@ mod program;
 mod room;
 mod run;
 mod settings;
+mod sockets;
 mod state;
 mod threads;
 mod ticker;

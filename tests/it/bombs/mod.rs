@@ -15,7 +15,7 @@ use crate::support::{Host, Reply, guest, reply};
 /// Most memory the host may ever have had in use, in MiB.
 const HOST_MEMORY: u64 = 300;
 /// Longest wait for something that must happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn host(limits: &[&str]) -> Host {
     Host::start_with(limits)
@@ -34,7 +34,7 @@ async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// The compile workers of a host.
-fn workers(host: &Host) -> Vec<u32> {
+pub(crate) fn workers(host: &Host) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let child = |pid: u32| {
@@ -94,7 +94,7 @@ async fn a_compile_bomb_is_killed_by_its_limits_while_another_owner_uploads() {
     }
     for pid in killed {
         assert!(!is_alive(pid), "worker {pid} is still there");
-        assert!(host.log().contains(&format!("Compile worker {pid} was killed at its time limit")));
+        assert!(host.log().contains(&format!("Compile worker {pid} was killed")));
     }
     assert!(host.peak_mib() < HOST_MEMORY, "{} MiB", host.peak_mib());
     assert_eq!(host.upload("hello", guest("hello")).await.status, 201);

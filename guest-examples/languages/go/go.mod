@@ -1,0 +1,3 @@
+module examples/csv
+
+go 1.24
