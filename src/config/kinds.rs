@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use tracing_subscriber::EnvFilter;
 
 use crate::model::ApprovalPolicy;
@@ -142,66 +141,6 @@ impl Kind for Lifetime {
     fn read(given: &Given) -> Option<Duration> {
         parse_duration(&given.text).filter(|time| *time >= Duration::from_secs(1))
     }
-}
-
-/// Networks, maybe none.
-pub(super) enum Networks {}
-
-impl Kind for Networks {
-    type Value = Vec<IpNet>;
-    const WORD: &'static str = "CIDR[,CIDR]";
-    const ALLOWED: &'static str =
-        "networks with commas between, such as 10.1.0.0/16,fd00:1::/64, with no bit set behind the prefix";
-
-    fn read(given: &Given) -> Option<Vec<IpNet>> {
-        if given.text == "none" {
-            return Some(Vec::new());
-        }
-        let network = |text: &str| text.trim().parse::<IpNet>().ok().filter(|network| network.trunc() == *network);
-        given.text.split(',').map(network).collect()
-    }
-}
-
-/// Names of hosts, maybe none.
-pub(super) enum Hosts {}
-
-impl Kind for Hosts {
-    type Value = Vec<String>;
-    const WORD: &'static str = "HOST[,HOST]";
-    const ALLOWED: &'static str = "names of hosts with commas between, such as skills.example,skills.example:8443";
-
-    fn read(given: &Given) -> Option<Vec<String>> {
-        let host = |text: &str| {
-            let parsed = url::Url::parse(&format!("http://{text}/")).ok()?;
-            (parsed.path() == "/" && parsed.username().is_empty() && !text.contains('/')).then(|| text.to_owned())
-        };
-        words(given, host)
-    }
-}
-
-/// Sites, maybe none.
-pub(super) enum Origins {}
-
-impl Kind for Origins {
-    type Value = Vec<String>;
-    const WORD: &'static str = "ORIGIN[,ORIGIN]";
-    const ALLOWED: &'static str = "sites with commas between, such as https://app.example,http://localhost:3000";
-
-    fn read(given: &Given) -> Option<Vec<String>> {
-        let origin = |text: &str| {
-            let parsed = url::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
-            (parsed.origin().ascii_serialization() == text.to_ascii_lowercase()).then(|| text.to_owned())
-        };
-        words(given, origin)
-    }
-}
-
-/// A list with commas between, or `none`.
-fn words<T>(given: &Given, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
-    if given.text == "none" {
-        return Some(Vec::new());
-    }
-    given.text.split(',').map(|word| read(word.trim())).collect()
 }
 
 /// Yes or no.
@@ -358,30 +297,6 @@ mod tests {
             assert_eq!(parse_duration(bad), None, "{bad}");
         }
         assert_eq!(Lifetime::read(&given("0s")), None);
-    }
-
-    #[test]
-    fn networks_are_a_list_and_each_is_written_as_it_counts() {
-        let read = |text: &str| Networks::read(&given(text)).map(|networks| networks.len());
-        assert_eq!(read("none"), Some(0));
-        assert_eq!(read("10.0.0.0/8"), Some(1));
-        assert_eq!(read("10.0.0.0/8, fd00:1::/64,127.0.0.1/32"), Some(3));
-        for bad in ["", "10.0.0.1/8", "10.0.0.0", "10.0.0.0/33", "10.0.0.0/8,", "localhost/8"] {
-            assert_eq!(read(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn names_of_hosts_and_sites_are_written_as_they_are_sent() {
-        assert_eq!(Hosts::read(&given("a.example, b:8443")), Some(vec!["a.example".into(), "b:8443".into()]));
-        assert_eq!(Origins::read(&given("https://a.example,http://b:3000")).map(|sites| sites.len()), Some(2));
-        assert_eq!((Hosts::read(&given("none")), Origins::read(&given("none"))), (Some(vec![]), Some(vec![])));
-        for bad in ["", "a/b", "https://a", "a,", "u@a"] {
-            assert_eq!(Hosts::read(&given(bad)), None, "{bad}");
-        }
-        for bad in ["", "a.example", "https://a.example/", "https://a.example:443", "ftp://a"] {
-            assert_eq!(Origins::read(&given(bad)), None, "{bad}");
-        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod environment;
 mod example;
 mod file;
 mod kinds;
+mod lists;
 mod nearest;
 mod rules;
 mod secret;

@@ -10,9 +10,10 @@ use ipnet::IpNet;
 use crate::model::ApprovalPolicy;
 
 use super::kinds::{
-    Address, Approvals, Bytes, Count, Hosts, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Networks,
-    Optional, Origins, Path, Span, Switch,
+    Address, Approvals, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Optional, Path, Span,
+    Switch,
 };
+use super::lists::{Hosts, Networks, Origins};
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
 

@@ -8,7 +8,8 @@ const RUN: &str = "/api/skills/executions";
 #[tokio::test]
 async fn a_skill_is_tried_again_as_its_manifest_or_its_caller_says_and_each_attempt_is_on_record() {
     let mut host = Host::start().with("trap").await;
-    let run = json!({ "skillId": "trap", "retry": { "maxRetries": 2, "backoffMs": 1 } });
+    let run =
+        json!({ "skillId": "trap", "args": { "kind": "unreachable" }, "retry": { "maxRetries": 2, "backoffMs": 1 } });
     let ran = host.send(Method::POST, RUN, run).await.body;
     assert_eq!((&ran["attempts"], &ran["error"]["code"]), (&json!(3), &json!("trap")), "{ran}");
     let earlier: Vec<_> = ran["earlierAttempts"].as_array().unwrap().iter().collect();
@@ -23,13 +24,24 @@ async fn a_skill_is_tried_again_as_its_manifest_or_its_caller_says_and_each_atte
     let skill = host.send(Method::POST, "/api/skills/skillssh", manifest).await;
     assert_eq!(skill.body["retry"], json!({ "maxRetries": 1, "on": ["timeout", "trap"], "backoffMs": 1 }));
     host.kill_and_restart();
-    let twice = host.send(Method::POST, RUN, json!({ "skillId": "again" })).await.body;
+    let twice =
+        host.send(Method::POST, RUN, json!({ "skillId": "again", "args": { "kind": "unreachable" } })).await.body;
     assert_eq!(twice["attempts"], 2, "{twice}");
     let path = format!("{RUN}/{}", twice["id"].as_str().unwrap());
     assert_eq!(host.get(&path).await.body["earlierAttempts"], twice["earlierAttempts"]);
-    let once = host.send(Method::POST, RUN, json!({ "skillId": "again", "maxRetries": 0 })).await.body;
+    let once = host
+        .send(Method::POST, RUN, json!({ "skillId": "again", "args": { "kind": "unreachable" }, "maxRetries": 0 }))
+        .await
+        .body;
     assert_eq!((&once["attempts"], &once["earlierAttempts"]), (&json!(1), &Value::Null));
-    let other = host.send(Method::POST, RUN, json!({ "skillId": "again", "retry": { "on": ["timeout"] } })).await.body;
+    let other = host
+        .send(
+            Method::POST,
+            RUN,
+            json!({ "skillId": "again", "args": { "kind": "unreachable" }, "retry": { "on": ["timeout"] } }),
+        )
+        .await
+        .body;
     assert_eq!(other["attempts"], 1);
 }
 
@@ -50,7 +62,7 @@ async fn attempts_that_time_out_are_followed_by_others_as_long_as_the_run_has_ti
 #[tokio::test]
 async fn what_is_cancelled_between_two_attempts_is_not_tried_again() {
     let host = Host::start().with("trap").await;
-    let run = json!({ "skillId": "trap", "retry": { "maxRetries": 5, "backoffMs": 20_000 } });
+    let run = json!({ "skillId": "trap", "args": { "kind": "unreachable" }, "retry": { "maxRetries": 5, "backoffMs": 20_000 } });
     let (ran, ()) = tokio::join!(host.send(Method::POST, RUN, run), async {
         let id = until(async || {
             let page = host.get(&format!("{RUN}?status=running")).await;
