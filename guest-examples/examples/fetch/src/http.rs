@@ -89,9 +89,7 @@ fn read(response: &IncomingResponse) -> Result<Answer, String> {
         status: response.status(),
         headers,
         body: content,
-        trailers: trailers
-            .map(|(name, bytes)| (name, value(bytes)))
-            .collect(),
+        trailers: trailers.map(|(name, bytes)| (name, value(bytes))).collect(),
     })
 }
 
