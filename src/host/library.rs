@@ -213,7 +213,8 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// As [`Executor::cancel`](crate::Executor::cancel).
+    /// `insufficient_scope` without `skills:execute`; `not_found` as [`Host::get_execution`];
+    /// `already_finished` if it has come to an end of its own.
     pub async fn cancel_execution(&self, caller: &Caller, id: ExecutionId) -> Result<Execution, Error> {
         self.executor.cancel(caller, id).await
     }
