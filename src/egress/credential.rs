@@ -168,11 +168,21 @@ impl Credentials {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// A text without any of them.
-    pub fn scrub(&self, text: &str) -> String {
+    /// Takes them out of texts.
+    pub fn cleaner(&self) -> Cleaner {
         let values: Vec<_> = self.usable.iter().map(|credential| &credential.value).collect();
-        let Some(scrub) = Scrub::of(&values) else { return text.to_owned() };
-        String::from_utf8_lossy(&scrub.whole(text.as_bytes())).into_owned()
+        Cleaner(Scrub::of(&values))
+    }
+}
+
+/// Takes the secrets of a run out of what it leaves behind.
+pub struct Cleaner(Option<Scrub>);
+
+impl Cleaner {
+    /// A text without any of them; nothing of it where they cannot be looked for.
+    pub fn clean(&self, text: &str) -> String {
+        let clean = self.0.as_ref().map(|scrub| scrub.whole(text.as_bytes()));
+        String::from_utf8_lossy(&clean.unwrap_or_default()).into_owned()
     }
 }
 

@@ -28,7 +28,7 @@ mod corpus;
 #[cfg(test)]
 mod tests;
 
-pub use self::credential::{Credential, Credentials, Place, Withheld};
+pub use self::credential::{Cleaner, Credential, Credentials, Place, Withheld};
 pub use self::failure::{Failure, Layer};
 pub use self::guard::{Admitted, Body, EgressSettings, Errand, Guard, Meter};
 pub use self::rule::{NetworkGrant, covers};

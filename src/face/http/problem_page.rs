@@ -51,8 +51,8 @@ Every failure has one code, the same word at every door: `code` of an HTTP probl
 line prints. Match on the code; texts may change. Codes with HTTP 200 are ends of a run: the
 request itself was carried out, and the execution says how it went.
 
-*Again* says whether the same request may succeed later. MCP and A2A columns are what those
-doors show once they are open.
+*Again* says whether the same request may succeed later. The MCP column is what a tool call
+shows there; the A2A column is what that door shows once it is open.
 
 This page is made from the table in `src/model/code.rs`; a test keeps the two alike.
 

@@ -124,7 +124,7 @@ async fn a_circle_of_skills_is_denied_where_it_closes() {
 async fn a_child_ends_with_its_parents_deadline_and_its_record_is_closed() {
     let host = Host::start();
     pushed(&host, host.key(), &[("leaf", &[]), ("root", &["leaf"])]).await;
-    let body = json!({ "skillId": "root", "args": chain(&["leaf"], json!(["spin"])), "limits": { "timeoutMs": 300 } });
+    let body = json!({ "skillId": "root", "args": chain(&["leaf"], json!(["spin"])), "limits": { "timeoutMs": 3000 } });
     let root = host.send(Method::POST, "/api/skills/executions", body).await.body;
     assert_eq!(root["status"], "timeout", "{root}");
     let closed = async || {
