@@ -9,8 +9,8 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{
-    Access, Caller, Code, Error, ExecutionId, ExecutionRequest, Fuel, Limits, NetworkRule, Pin, RunError, SkillId,
-    SkillRef, StrictJson,
+    Access, Caller, Code, Error, ExecutionId, ExecutionRequest, Fuel, Limits, NetworkRule, Pin, Retry, RunError,
+    SkillId, SkillRef, StrictJson,
 };
 use crate::registry::RegisteredSkill;
 use crate::sandbox::{BoxFuture, ChildCall, ChildReply, Children};
@@ -158,7 +158,8 @@ impl Family {
             ..ExecutionRequest::new(reference, StrictJson::parse(&call.args)?)
         };
         check_args(&request, (&skill, function_at), &limits)?;
-        let (caller, retry) = (self.caller.clone(), skill.skill.retry.clone());
+        // Tried once: each attempt would have all the fuel that its caller has left.
+        let (caller, retry) = (self.caller.clone(), Retry::default());
         Ok(Admitted {
             caller,
             request,
@@ -190,7 +191,7 @@ impl Family {
         };
         let above = self.line.ceilings.iter().all(|ceilings| pin.is_within(ceilings.as_deref()));
         if !pin.is_within(skill.frozen_skills.as_deref()) || !above {
-            let missing = with("registering", "push the skills that call it again with that key");
+            let missing = with("registering", "push the skills that call it as new versions with that key");
             return Err(Refusal::denied("the key that registered a calling skill does not allow it", missing));
         }
         if !pin.is_within(key.max_skills().as_deref()) {
@@ -226,7 +227,8 @@ impl Family {
 }
 
 fn gone(pin: &Pin) -> Error {
-    let detail = format!("{}@{} is no longer there; push the skill that calls it again", pin.name, pin.version);
+    let detail =
+        format!("{}@{} is no longer there; push a new version of the skill that calls it", pin.name, pin.version);
     Error::new(Code::NotFound, detail)
 }
 

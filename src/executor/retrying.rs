@@ -19,6 +19,16 @@ impl Parts {
         (!self.admitted.cancel.is_cancelled() && Instant::now() + wait < deadline).then_some(wait)
     }
 
+    /// Whether the skill was neither deleted nor disabled meanwhile.
+    async fn may_still_run(&self) -> bool {
+        let registry = &self.executor.registry;
+        let deadline = self.admitted.started + Duration::from_millis(self.admitted.limits.timeout_ms);
+        match registry.pinned(self.admitted.skill.skill.id) {
+            Some(skill) => registry.runnable(skill, deadline).await.is_ok(),
+            None => false,
+        }
+    }
+
     /// Keeps what an attempt came to that another one follows.
     fn note(&mut self, reply: &SandboxReply) {
         let Err(error) = &reply.outcome else { return };
@@ -35,9 +45,8 @@ impl Parts {
 
 impl Running {
     /// Makes the next attempt after `wait`.
-    pub(super) fn again(mut self, wait: Duration, reply: &SandboxReply) {
+    pub(super) fn again(mut self, wait: Duration, reply: SandboxReply) {
         let Some(parts) = self.parts() else { return };
-        parts.note(reply);
         let (home, cancel) = (parts.executor.home.clone(), parts.admitted.cancel.clone());
         home.spawn(async move {
             let cancelled = tokio::select! {
@@ -49,6 +58,11 @@ impl Running {
                 return self.end(Ok(SandboxReply::without_run(error)));
             }
             let Some(parts) = self.parts() else { return };
+            if !parts.may_still_run().await {
+                parts.admitted.retry.max_retries = 0;
+                return self.end(Ok(reply));
+            }
+            parts.note(&reply);
             Arc::make_mut(&mut parts.execution).attempts += 1;
             let gathered = Gathered::of(&parts.executor, &parts.admitted).await;
             let ready = parts.ready(gathered);

@@ -140,7 +140,7 @@ impl Running {
         let Some(parts) = &mut self.0 else { return };
         let reply = parts.settled(reply);
         if let Some(wait) = parts.wait_for_next(&reply) {
-            return self.again(wait, &reply);
+            return self.again(wait, reply);
         }
         parts.finish(reply);
         if let Some(parts) = self.0.take() {

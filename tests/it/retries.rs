@@ -76,6 +76,19 @@ async fn what_is_cancelled_between_two_attempts_is_not_tried_again() {
 }
 
 #[tokio::test]
+async fn a_skill_that_is_disabled_meanwhile_is_not_tried_again() {
+    let host = Host::start().with("trap").await;
+    let retry = json!({ "maxRetries": 1, "backoffMs": 6_000 });
+    let run = json!({ "skillId": "trap", "args": { "kind": "unreachable" }, "retry": retry });
+    let (ran, ()) = tokio::join!(host.send(Method::POST, RUN, run), async {
+        until(async || (host.get(&format!("{RUN}?status=running")).await.body["total"] == 1).then_some(())).await;
+        let disabled = host.send(Method::PATCH, "/api/skills/trap@1.0.0", json!({ "enabled": false })).await;
+        assert_eq!(disabled.status, 200, "{}", disabled.body);
+    });
+    assert_eq!((&ran.body["error"]["code"], &ran.body["attempts"]), (&json!("trap"), &json!(1)), "{}", ran.body);
+}
+
+#[tokio::test]
 async fn a_policy_out_of_bounds_is_refused_at_its_place() {
     let host = Host::start();
     assert!(host.upload("trap", guest("trap")).await.status.is_success());

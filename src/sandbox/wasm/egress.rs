@@ -152,12 +152,14 @@ impl Asked {
             ),
             Failure::Denied(Layer::Registrar) => (
                 format!("ceilings.network of the registering key: {rule}"),
-                format!("skillvisor keys create NAME --network '{rule}', and push the skill again with that key"),
+                format!(
+                    "skillvisor keys create NAME --network '{rule}', and push the skill as a new version with that key"
+                ),
             ),
             Failure::Denied(Layer::Parent) => (
                 format!("ceilings.network of the key that registered a calling skill: {rule}"),
                 format!(
-                    "skillvisor keys create NAME --network '{rule}', and push the skills that call it again with that key"
+                    "skillvisor keys create NAME --network '{rule}', and push the skills that call it as new versions with that key"
                 ),
             ),
             Failure::Denied(Layer::Caller) => (
@@ -188,11 +190,15 @@ impl Asked {
         let (grant, fix) = match layer {
             Some(Layer::Registrar) => (
                 format!("ceilings.secrets of the registering key: {name}"),
-                format!("skillvisor keys create NAME --secret {name}, and push the skill again with that key"),
+                format!(
+                    "skillvisor keys create NAME --secret {name}, and push the skill as a new version with that key"
+                ),
             ),
             Some(Layer::Parent) => (
                 format!("ceilings.secrets of the key that registered a calling skill: {name}"),
-                format!("skillvisor keys create NAME --secret {name}, and push the skills that call it with that key"),
+                format!(
+                    "skillvisor keys create NAME --secret {name}, and push the skills that call it as new versions with that key"
+                ),
             ),
             Some(_) => (
                 format!("ceilings.secrets of the calling key: {name}"),

@@ -29,7 +29,7 @@ impl Denials {
             ),
             Layer::Registrar => (
                 format!("ceilings.workspace of the registering key: {word}"),
-                format!("{key}, and push the skill again with that key"),
+                format!("{key}, and push the skill as a new version with that key"),
             ),
             Layer::Caller => {
                 (format!("ceilings.workspace of the calling key: {word}"), format!("{key}, and call with that key"))
