@@ -245,7 +245,9 @@ fn hint(code: &str, retry_after: Option<&str>) -> Option<String> {
             "`skillvisor list` and `skillvisor logs` show what this key may see; an admin key names another owner's \
              skill by its id, which `skillvisor list --json` has"
         }
-        Code::SkillDisabled => "`skillvisor enable REF` makes it runnable again",
+        Code::SkillDisabled => {
+            "`skillvisor enable REF`, or `skillvisor mode REF on` where its mode is `off`, makes it runnable again"
+        }
         Code::SkillFailed => "`skillvisor show REF` tells why",
         Code::InvalidArgs => "`skillvisor show REF` prints the input schema",
         code if code.row().retry => {
