@@ -33,6 +33,9 @@ pub(super) fn close(
                 "The end of an execution could not be written down; it is tried again: {error:?}",
             );
             runtime.spawn(go_on(again, kept));
+        } else {
+            // Before the caller wakes, who then has the execution alone and need not copy it.
+            drop(kept);
         }
         then(closed);
     });

@@ -14,6 +14,9 @@ impl Parts {
     /// How long to wait before the next attempt, if there is to be one.
     pub(super) fn wait_for_next(&self, reply: &SandboxReply) -> Option<Duration> {
         let Err(error) = &reply.outcome else { return None };
+        if self.admitted.retry.max_retries == 0 {
+            return None;
+        }
         let wait = self.admitted.retry.wait(self.execution.attempts, error.code, chance())?;
         let deadline = self.admitted.started + Duration::from_millis(self.admitted.limits.timeout_ms);
         (!self.admitted.cancel.is_cancelled() && Instant::now() + wait < deadline).then_some(wait)
