@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{
-    Access, Caller, Code, Error, ExecutionId, ExecutionRequest, Fuel, Limits, NetworkRule, Pin, Retry, RunError,
+    Access, Caller, Code, Error, ExecutionId, ExecutionRequest, Fuel, Limits, NetworkRule, Pin, RetryPatch, RunError,
     SkillId, SkillRef, StrictJson,
 };
 use crate::registry::RegisteredSkill;
@@ -153,13 +153,14 @@ impl Family {
         };
         let request = ExecutionRequest {
             session_id: self.session.clone(),
+            // Tried once: each attempt would have all the fuel that its caller has left.
+            retry: RetryPatch { max_retries: Some(0), ..RetryPatch::default() },
             offline: self.offline,
             read_only: self.read_only,
             ..ExecutionRequest::new(reference, StrictJson::parse(&call.args)?)
         };
         check_args(&request, (&skill, function_at), &limits)?;
-        // Tried once: each attempt would have all the fuel that its caller has left.
-        let (caller, retry) = (self.caller.clone(), Retry::default());
+        let caller = self.caller.clone();
         Ok(Admitted {
             caller,
             request,
@@ -168,7 +169,6 @@ impl Family {
             limits,
             started,
             queue_ms: 0.0,
-            retry,
             cancel,
             line,
             place: None,

@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Retry, Scope, Skill};
+use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::SandboxProvider;
 use crate::secrets::Secrets;
@@ -104,8 +104,6 @@ struct Admitted {
     limits: Limits,
     started: Instant,
     queue_ms: f64,
-    /// When it is tried again.
-    retry: Retry,
     /// Ends the guest, not the record.
     cancel: CancellationToken,
     /// Who waits for it.
@@ -207,7 +205,6 @@ impl Executor {
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
         let queue_ms = f64::from(queue_us) / 1000.0;
         check_args(&request, (&skill, function), &limits)?;
-        let retry = request.retry.over(&skill.skill.retry);
         Ok(Admitted {
             caller,
             request,
@@ -216,7 +213,6 @@ impl Executor {
             limits,
             started,
             queue_ms,
-            retry,
             cancel: self.stopping.child_token(),
             line: Line::default(),
             place: Some(place),

@@ -14,10 +14,11 @@ impl Parts {
     /// How long to wait before the next attempt, if there is to be one.
     pub(super) fn wait_for_next(&self, reply: &SandboxReply) -> Option<Duration> {
         let Err(error) = &reply.outcome else { return None };
-        if self.admitted.retry.max_retries == 0 {
+        let retry = self.admitted.request.retry.over(&self.admitted.skill.skill.retry);
+        if retry.max_retries == 0 {
             return None;
         }
-        let wait = self.admitted.retry.wait(self.execution.attempts, error.code, chance())?;
+        let wait = retry.wait(self.execution.attempts, error.code, chance())?;
         let deadline = self.admitted.started + Duration::from_millis(self.admitted.limits.timeout_ms);
         (!self.admitted.cancel.is_cancelled() && Instant::now() + wait < deadline).then_some(wait)
     }
@@ -62,7 +63,7 @@ impl Running {
             }
             let Some(parts) = self.parts() else { return };
             if !parts.may_still_run().await {
-                parts.admitted.retry.max_retries = 0;
+                parts.admitted.request.retry.max_retries = Some(0);
                 return self.end(Ok(reply));
             }
             parts.note(&reply);

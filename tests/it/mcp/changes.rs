@@ -49,6 +49,7 @@ async fn listening(host: &Host, key: &str) -> Stream {
 async fn whoever_listens_is_told_of_every_change_to_the_own_list_and_of_no_others() {
     let host = Host::start();
     let agent = host.agent(&["skills:read", "skills:execute"]).await;
+    let path = format!("/api/keys/{}", agent["id"].as_str().unwrap());
     let agent = agent["secret"].as_str().unwrap();
     let session = host.session(agent).await;
     let old = host.request_as(Some(agent), Method::GET, "/mcp").header("accept", "text/event-stream");
@@ -89,6 +90,12 @@ async fn whoever_listens_is_told_of_every_change_to_the_own_list_and_of_no_other
         stream.next().await.unwrap();
     }
     assert_eq!(host.tools(agent).await.len(), 4);
+    assert_eq!(host.send(Method::DELETE, &path, Value::Null).await.status, 204);
+    for stream in [&mut new, &mut old] {
+        while let Some(message) = stream.next().await {
+            assert_ne!(message["method"], "notifications/tools/list_changed", "of somebody else's skill");
+        }
+    }
 }
 
 #[tokio::test]
