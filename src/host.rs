@@ -1,21 +1,20 @@
 //! A whole host without a face: everything is built here, once.
 
+mod directory;
 mod library;
 mod retention;
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
 use crate::egress::{EgressSettings, Guard};
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
-use crate::files;
-use crate::model::{ApprovalPolicy, Clock, Code, Error, Secret};
+use crate::model::{ApprovalPolicy, Clock, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::secrets::{KEY_FILE, KeySource, Secrets};
@@ -23,26 +22,18 @@ use crate::store::Store;
 use crate::telemetry::Telemetry;
 use crate::workspace::{DEFAULT_QUOTA, Quota, Workspaces};
 
+pub use self::directory::{DirectoryProblem, LOCK_FILE, directory_problem};
+use self::directory::{lock, own_directories};
 use self::retention::Retention;
 
 /// The file with the first admin key's secret, for the local command line.
 pub const ADMIN_KEY_FILE: &str = "admin.key";
-/// The file that is locked while a host uses the directory.
-pub const LOCK_FILE: &str = "lock";
 
 /// The file in which whoever has the lock says where it serves, if it serves.
 pub(crate) const SERVER_FILE: &str = "server.json";
 
 /// How long runs may take to end once they are cancelled.
 const STOP: Duration = Duration::from_secs(5);
-
-/// What is said of a directory that another host uses.
-const LOCKED: &str = "the data directory is locked: another skillvisor uses it";
-
-/// Whether [`Host::open`] failed because another host uses the directory.
-pub fn is_locked(error: &Error) -> bool {
-    error.code == Code::Unavailable && error.detail == LOCKED
-}
 
 /// How a host is built.
 #[derive(Clone, Debug)]
@@ -170,8 +161,10 @@ impl Host {
             telemetry: Arc::clone(&telemetry),
             keep: options.keep_results,
         };
+        let access = Arc::new(access);
         let parts = ExecutorParts {
             store: store.clone(),
+            access: Arc::clone(&access),
             secrets: Arc::clone(&secrets),
             registry: Arc::clone(&registry),
             sandbox,
@@ -182,7 +175,7 @@ impl Host {
         };
         Ok(Self {
             workspaces,
-            access: Arc::new(access),
+            access,
             registry,
             secrets,
             executor: Executor::new(parts, options.admission),
@@ -219,40 +212,4 @@ fn from_anywhere(mut compile: CompileSettings) -> Result<CompileSettings, Error>
         compile.program = std::path::absolute(compile.program).map_err(Error::internal)?;
     }
     Ok(compile)
-}
-
-/// Locks the data directory for this process, after making sure that it is ours alone.
-fn lock(dir: &Path) -> Result<File, Error> {
-    files::create_private_directory(dir).map_err(Error::internal)?;
-    require_safe(dir)?;
-    let path = dir.join(LOCK_FILE);
-    // Who can open it can lock it.
-    files::make_private(&path, true).map_err(Error::internal)?;
-    let file = File::options().write(true).open(path).map_err(Error::internal)?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::new(Code::Unavailable, LOCKED))?;
-    // Left by a dead host: somebody else may have its port by now, and would be sent keys.
-    match std::fs::remove_file(dir.join(SERVER_FILE)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::internal(error)),
-        _ => Ok(file),
-    }
-}
-
-/// Makes the directories for unfinished files, for components and for owners' files.
-fn own_directories(dir: &Path) -> Result<[PathBuf; 3], Error> {
-    let own = ["tmp", "blobs", "workspaces"].map(|name| dir.join(name));
-    // Whatever lies there is unfinished work of a host that is gone.
-    let _ = std::fs::remove_dir_all(&own[0]);
-    for directory in &own {
-        files::create_private_directory(directory).map_err(Error::internal)?;
-        require_safe(directory)?;
-    }
-    Ok(own)
-}
-
-/// Refuses a directory that somebody else can write, or put another one in the place of.
-fn require_safe(directory: &Path) -> Result<(), Error> {
-    let Some(why) = files::foreign_writers(directory).map_err(Error::internal)? else { return Ok(()) };
-    // By its name alone: where it lies is nobody's business but the operator's, who knows.
-    let name = directory.file_name().unwrap_or_default().display();
-    Err(Error::new(Code::Unavailable, format!("the data directory is not safe to use: `{name}`: {why}")))
 }

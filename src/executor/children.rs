@@ -135,6 +135,9 @@ impl Family {
             Some((name, function)) => (name, Some(function)),
             None => (call.skill.as_str(), None),
         };
+        if !self.executor.access.is_live(&self.caller.key.id) {
+            return Err(Refusal::denied("the calling key was revoked or has expired", None));
+        }
         let pin = self.pin(name)?;
         let line = self.line.below(&self.skill, self.execution);
         self.require_line(pin, &line)?;

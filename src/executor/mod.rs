@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::access::Access;
 use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::SandboxProvider;
@@ -55,6 +56,8 @@ const MAX_SESSION: usize = 256;
 pub struct ExecutorParts {
     /// Where runs are written down.
     pub store: Store,
+    /// Whose keys are still good.
+    pub access: Arc<Access>,
     /// Which skills there are.
     pub registry: Arc<Registry>,
     /// What their requests carry.
@@ -74,6 +77,7 @@ pub struct ExecutorParts {
 /// Runs skills, and writes down every run.
 pub struct Executor {
     store: Store,
+    access: Arc<Access>,
     registry: Arc<Registry>,
     secrets: Arc<Secrets>,
     sandbox: Arc<dyn SandboxProvider>,
@@ -116,12 +120,13 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say. Must be called on a tokio runtime.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, registry, secrets, sandbox, clock, telemetry, audit, workspaces } = parts;
+        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces } = parts;
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
         let (live, kept, home) = (Arc::default(), Arc::default(), Handle::current());
         Arc::new(Self {
             store,
+            access,
             registry,
             secrets,
             sandbox,

@@ -23,8 +23,11 @@ impl Parts {
         (!self.admitted.cancel.is_cancelled() && Instant::now() + wait < deadline).then_some(wait)
     }
 
-    /// Whether the skill was neither deleted nor disabled meanwhile.
+    /// Whether meanwhile the skill was neither deleted nor disabled, nor the key revoked.
     async fn may_still_run(&self) -> bool {
+        if !self.executor.access.is_live(&self.admitted.caller.key.id) {
+            return false;
+        }
         let registry = &self.executor.registry;
         let deadline = self.admitted.started + Duration::from_millis(self.admitted.limits.timeout_ms);
         match registry.pinned(self.admitted.skill.skill.id) {

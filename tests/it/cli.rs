@@ -328,7 +328,7 @@ fn doctor_says_what_is_wrong_and_how_to_mend_it() {
     std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
     let open = run(&mut command(&data, &["doctor"])).expect(1).stdout;
     assert!(open.contains("FAIL") && open.contains("chmod 700"), "{open}");
-    let refused = run(&mut command(&data, &["list"])).expect(7);
+    let refused = run(&mut command(&data, &["list"])).expect(2);
     assert!(refused.stderr.contains("not safe to use"), "{}", refused.stderr);
     run(&mut command(&data, &["doctor", "--config", "/nonexistent.toml"])).expect(1);
 }

@@ -112,3 +112,16 @@ async fn code_that_others_could_have_written_is_made_anew() {
     assert!(std::fs::read(code).unwrap() == whole);
     assert_eq!(std::fs::metadata(code).unwrap().permissions().mode() & 0o077, 0);
 }
+
+#[test]
+fn a_directory_that_cannot_be_one_is_a_wrong_setting() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("notes.txt");
+    std::fs::write(&file, "mine").unwrap();
+    for data in [file.clone(), file.join("below")] {
+        let refused = run(&mut command(&data, &["serve", "--listen", "127.0.0.1:0"])).expect(2);
+        let said = refused.stderr;
+        assert!(said.contains("--data-dir") && said.contains("is not a directory"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "mine");
+}

@@ -1,7 +1,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Host, guest, until};
+use crate::support::{Host, guest, reply, until};
 
 const RUN: &str = "/api/skills/executions";
 
@@ -84,6 +84,24 @@ async fn a_skill_that_is_disabled_meanwhile_is_not_tried_again() {
         until(async || (host.get(&format!("{RUN}?status=running")).await.body["total"] == 1).then_some(())).await;
         let disabled = host.send(Method::PATCH, "/api/skills/trap@1.0.0", json!({ "enabled": false })).await;
         assert_eq!(disabled.status, 200, "{}", disabled.body);
+    });
+    assert_eq!((&ran.body["error"]["code"], &ran.body["attempts"]), (&json!("trap"), &json!(1)), "{}", ran.body);
+}
+
+#[tokio::test]
+async fn what_a_key_began_that_is_revoked_meanwhile_is_not_tried_again() {
+    let host = Host::start();
+    let made = host.send(Method::POST, "/api/keys", json!({ "name": "k", "owner": "ada" })).await.body;
+    let (id, secret) = (made["id"].as_str().unwrap(), made["secret"].as_str().unwrap());
+    let upload = host.request_as(Some(secret), Method::POST, "/api/skills?name=trap&version=1.0.0");
+    let pushed = reply(upload.header("content-type", "application/wasm").body(guest("trap"))).await;
+    assert!(pushed.status.is_success(), "{}", pushed.body);
+    let retry = json!({ "maxRetries": 1, "backoffMs": 6_000 });
+    let run = json!({ "skillId": "trap", "args": { "kind": "unreachable" }, "retry": retry });
+    let request = host.request_as(Some(secret), Method::POST, RUN).body(run.to_string());
+    let (ran, ()) = tokio::join!(reply(request), async {
+        until(async || (host.get(&format!("{RUN}?status=running")).await.body["total"] == 1).then_some(())).await;
+        assert_eq!(host.send(Method::DELETE, &format!("/api/keys/{id}"), json!(null)).await.status, 204);
     });
     assert_eq!((&ran.body["error"]["code"], &ran.body["attempts"]), (&json!("trap"), &json!(1)), "{}", ran.body);
 }

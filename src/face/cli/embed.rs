@@ -14,7 +14,7 @@ use crate::egress::{self, EgressSettings};
 use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
-use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, SERVER_FILE, is_locked};
+use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, DirectoryProblem, SERVER_FILE, directory_problem};
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, THIS_PROGRAM};
 use crate::secrets::KeySource;
@@ -175,11 +175,18 @@ fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Fail
 
 /// Why the data directory did not open.
 fn opened(data_dir: &Path, error: Error) -> Failure {
-    if !is_locked(&error) {
-        let place = format!("{}: ", data_dir.display());
-        let mut failure = Failure::from(error);
-        failure.detail.insert_str(0, &place);
-        return failure;
+    match directory_problem(&error) {
+        Some(DirectoryProblem::Locked) => {}
+        Some(DirectoryProblem::Unusable) => {
+            let detail = format!("data_dir (--data-dir) {}: {}", data_dir.display(), error.detail);
+            return Failure::new(Exit::Usage, "invalid_setting", detail)
+                .hint("give a directory that only you can write, or one that is not there yet");
+        }
+        None => {
+            let mut failure = Failure::from(error);
+            failure.detail.insert_str(0, &format!("{}: ", data_dir.display()));
+            return failure;
+        }
     }
     let holder = match Holder::of(data_dir) {
         Some(holder) => format!("process {} uses it and serves {}", holder.pid, holder.url),

@@ -181,3 +181,19 @@ async fn a_global_skill_calls_global_skills_and_never_those_of_its_caller() {
     let execution = run(&host, &ada, "root", json!([["call", "leaf", [["config", "of"]]]])).await;
     assert_eq!(execution["output"], json!([["system"]]), "{execution}");
 }
+
+#[tokio::test]
+async fn what_a_revoked_key_began_calls_nothing_more() {
+    let host = Host::start();
+    let new = json!({ "name": "k", "owner": "ada", "ceilings": { "skills": ["leaf"] } });
+    let made = host.send(Method::POST, "/api/keys", new).await.body;
+    let (id, secret) = (made["id"].as_str().unwrap(), made["secret"].as_str().unwrap());
+    pushed(&host, secret, &[("leaf", &[]), ("root", &["leaf"])]).await;
+    let calls = json!({ "repeat": 20_000, "steps": [["call", "leaf", []]] });
+    let (root, ()) = tokio::join!(run(&host, secret, "root", calls), async {
+        let begun = async || host.get("/api/skills/executions?skill=leaf&owner=ada").await.body["total"].as_u64();
+        until(async || begun().await.filter(|count| *count > 2).map(drop)).await;
+        assert_eq!(host.send(Method::DELETE, &format!("/api/keys/{id}"), json!(null)).await.status, 204);
+    });
+    assert_eq!(root["output"][0]["error"], "denied", "{root}");
+}
