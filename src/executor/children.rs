@@ -16,7 +16,7 @@ use crate::registry::RegisteredSkill;
 use crate::sandbox::{BoxFuture, ChildCall, ChildReply, Children};
 
 use super::running::Ended;
-use super::{Admitted, Executor, check_args};
+use super::{Admitted, Executor, apart, check_args};
 
 /// How deep calls may go below the run that a request started.
 const MAX_DEPTH: usize = 8;
@@ -162,7 +162,7 @@ impl Family {
             read_only: self.read_only,
             ..ExecutionRequest::new(reference, StrictJson::parse(&call.args)?)
         };
-        check_args(&request, (&skill, function_at), &limits)?;
+        apart(call.args.len(), || check_args(&request, (&skill, function_at), &limits))?;
         let caller = self.caller.clone();
         Ok(Admitted {
             caller,

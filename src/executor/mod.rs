@@ -1,6 +1,7 @@
 //! One request from start to record: [`Executor::execute`] is the story, the other files are its verbs.
 
 mod admission;
+mod apart;
 mod audit;
 mod cancel;
 mod children;
@@ -41,6 +42,7 @@ use self::live::Live;
 use self::running::{Ended, Running};
 
 pub use self::admission::AdmissionSettings;
+pub(crate) use self::apart::apart;
 pub use self::audit::Audit;
 pub use self::idempotent::Once;
 pub(crate) use self::idempotent::REMEMBERED;
@@ -209,7 +211,7 @@ impl Executor {
         // Whole microseconds, as the store keeps them: the reply and the record say the same.
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
         let queue_ms = f64::from(queue_us) / 1000.0;
-        check_args(&request, (&skill, function), &limits)?;
+        apart(request.args.text().len(), || check_args(&request, (&skill, function), &limits))?;
         Ok(Admitted {
             caller,
             request,

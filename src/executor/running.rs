@@ -118,14 +118,12 @@ impl Running {
 
     /// Ends the run without the secrets that were sent.
     fn end_without(self, credentials: Arc<Credentials>, reply: Result<SandboxReply, Error>) {
-        let runtime = self.0.as_ref().map(|parts| parts.executor.home.clone());
-        match runtime.filter(|_| credentials.is_used()) {
-            // Output may be long, and other guests wait for this thread.
-            Some(runtime) => drop(runtime.spawn_blocking(move || {
-                self.end(reply.map(|reply| credentials::taken_out(reply, &credentials)));
-            })),
-            None => self.end(reply),
-        }
+        let Some(parts) = self.0.as_ref().filter(|_| credentials.is_used()) else { return self.end(reply) };
+        let runtime = parts.executor.home.clone();
+        // Output may be long, and other guests wait for this thread.
+        runtime.spawn_blocking(move || {
+            self.end(reply.map(|reply| credentials::taken_out(reply, &credentials)));
+        });
     }
 
     fn refuse(mut self, answer: Result<Ended, Error>) {

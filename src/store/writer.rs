@@ -1,11 +1,10 @@
 //! The one thread that writes, and commits what has gathered as one group.
 
-use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -18,13 +17,6 @@ use super::fault::fault;
 
 /// Most jobs in one commit: bounds how long the first of a group waits for the last.
 const GROUP: usize = 512;
-
-/// How long a group gathers before it is begun, where many write: what a commit costs is then
-/// shared by more. Whoever writes alone, or nearly so, never waits for this.
-const GATHERING: Duration = Duration::from_micros(150);
-
-/// From how many jobs in the last group on many are said to write.
-const MANY: usize = 6;
 
 /// Does its part inside the open transaction (or nothing, if there is none), and gives back
 /// what to do once that is committed, or has failed.
@@ -109,14 +101,8 @@ where
 }
 
 fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telemetry) {
-    // A thread's sleep is 50 us longer than it asks for, unless it asks for that too.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
     let mut replies = Vec::with_capacity(GROUP);
-    let mut last = 0;
     while let Ok(first) = jobs.recv() {
-        if last >= MANY {
-            std::thread::sleep(GATHERING);
-        }
         let begun = Instant::now();
         let committed = write_group(connection, first, jobs, &mut replies);
         match &committed {
@@ -127,7 +113,6 @@ fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telem
             // Nothing of a group that was not committed may stay behind.
             let _ = connection.execute_batch("ROLLBACK");
         }
-        last = replies.len();
         for reply in replies.drain(..) {
             // The thread outlives a bug in one of those who wait.
             let _ = catch_unwind(AssertUnwindSafe(|| reply(committed.as_ref().copied().map_err(copy))));

@@ -14,7 +14,7 @@ use crate::egress::{self, EgressSettings};
 use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
-use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, DirectoryProblem, SERVER_FILE, directory_problem};
+use crate::host::{ADMIN_KEY_FILE, DirectoryProblem, Host, HostOptions, SERVER_FILE, directory_problem};
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, THIS_PROGRAM};
 use crate::secrets::KeySource;

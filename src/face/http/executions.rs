@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::executor::ExecutionFilter;
+use crate::executor::{ExecutionFilter, apart};
 use crate::model::{
     Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, IdempotencyKey, LimitsPatch, OwnerId,
     RetryPatch, SandboxFields, SkillRef, StrictJson, refuse_without_effect,
@@ -150,12 +150,14 @@ pub(crate) async fn create(
     let mut room = app.held.room(caller.owner());
     let bytes = read::held(content, usize::try_from(limit).unwrap_or(usize::MAX), &mut room).await?;
     read::require_object(&bytes)?;
-    let body: RunBody = serde_json::from_slice(&bytes)
-        .map_err(|error| Error::new(Code::Malformed, format!("the body cannot be read: {error}")))?;
     let key = headers.get(IDEMPOTENCY_KEY).map(idempotency_key).transpose()?;
-    let idempotency = key.map(|key| Idempotency { key, request: Digest::of(&bytes) });
+    let (request, idempotency) = apart(bytes.len(), || {
+        let body: RunBody = serde_json::from_slice(&bytes)
+            .map_err(|error| Error::new(Code::Malformed, format!("the body cannot be read: {error}")))?;
+        let idempotency = key.map(|key| Idempotency { key, request: Digest::of(&bytes) });
+        body.into_request(&caller).map(|request| (request, idempotency))
+    })?;
     drop(bytes);
-    let request = body.into_request(&caller)?;
     let executor = &app.host.executor;
     let Some(idempotency) = idempotency else {
         return Ok(json(wire::execution(&executor.execute(caller, request).await?)));
