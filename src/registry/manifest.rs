@@ -72,6 +72,9 @@ pub struct Manifest {
     pub network_enabled: Option<bool>,
     /// As it is there.
     pub read_only: Option<bool>,
+    /// The `SKILL.md` that it stands in.
+    #[serde(skip)]
+    pub skill_md: Option<String>,
 }
 
 /// What a manifest means without its component.
@@ -227,6 +230,9 @@ impl Manifest {
         let retry = self.retry.over(&Retry::default());
         if retry != Retry::default() {
             fixed["retry"] = serde_json::json!(retry);
+        }
+        if let Some(text) = &self.skill_md {
+            fixed["skillMd"] = serde_json::json!(text);
         }
         Digest::of(fixed.to_string().as_bytes())
     }

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod approval;
+mod archive;
 mod difference;
 mod functions;
 mod index;
@@ -14,6 +15,7 @@ mod relevance;
 mod reserved;
 mod schema;
 mod secrets;
+mod skill_md;
 mod staging;
 mod tools;
 mod under_way;
@@ -43,6 +45,7 @@ use crate::store::{Store, to_its_end};
 use self::index::Index;
 
 pub use self::aliases::AliasMove;
+pub use self::archive::unzip;
 pub use self::difference::{Change, ChangeKind, Difference};
 pub use self::listing::Place;
 pub use self::manifest::Manifest;

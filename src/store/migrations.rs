@@ -318,6 +318,13 @@ CREATE TABLE skill_aliases (
 ) STRICT, WITHOUT ROWID;
 "#;
 
+/// The `SKILL.md` of those that came with one, apart from what is read at each start.
+const SKILL_TEXTS: &str = "CREATE TABLE skill_texts (
+    id BLOB NOT NULL PRIMARY KEY,
+    skill_md TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -330,6 +337,7 @@ const STEPS: &[&str] = &[
     FROZEN_SKILLS,
     RETRY,
     ALIASES_AND_APPROVAL,
+    SKILL_TEXTS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =
