@@ -73,7 +73,8 @@ pub struct Limits {
     pub memory_mb: u64,
     /// Compute.
     pub fuel: Fuel,
-    /// Share of one CPU in percent; 100 and more does not slow a WebAssembly guest.
+    /// Share of one processor in percent. Below 100 a WebAssembly guest is slowed to it; 100 and
+    /// more has no effect, since a guest has one thread at a time.
     pub cpu_percent: u64,
     /// Largest output, and largest stdout and stderr each, in bytes.
     pub output_bytes: u64,
@@ -182,11 +183,8 @@ impl LimitsPatch {
     }
 
     /// The limits that ask for something whose effect is not there yet.
-    pub fn without_effect(&self) -> [Asked; 2] {
-        [
-            ("/limits/fuel", self.fuel == Some(Fuel::Unlimited)),
-            ("/limits/cpuPercent", self.cpu_percent.is_some_and(|percent| percent < 100)),
-        ]
+    pub fn without_effect(&self) -> [Asked; 1] {
+        [("/limits/fuel", self.fuel == Some(Fuel::Unlimited))]
     }
 
     /// The name of the first limit that is given as zero, which nothing can run under.

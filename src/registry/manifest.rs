@@ -245,9 +245,7 @@ impl Manifest {
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
         let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse)];
-        let asked = asked.into_iter().chain(self.limits.without_effect());
-        let sandbox = SandboxFields { network_enabled: None, read_only: None, ..self.sandbox() };
-        refuse_without_effect(asked.chain(sandbox.without_effect()))
+        refuse_without_effect(asked.into_iter().chain(self.limits.without_effect()))
     }
 }
 
@@ -298,15 +296,7 @@ mod tests {
                          "networkEnabled":false,"readOnly":true}"#;
         let (ours, theirs) = (check(ours).unwrap(), check(theirs).unwrap());
         assert_eq!((ours.limits, ours.digest), (theirs.limits, theirs.digest));
-        assert_eq!(check(r#"{"name":"a","version":"1.0.0","cpuLimit":100}"#).unwrap().limits.cpu_percent, 100);
-    }
-
-    #[test]
-    fn a_sandbox_field_without_effect_is_refused_unless_it_is_at_its_default() {
-        let text = r#"{"name":"a","version":"1.0.0","networkEnabled":true,"readOnly":false,"cpuLimit":50}"#;
-        let error = check(text).unwrap_err();
-        let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit"]));
+        assert_eq!(check(r#"{"name":"a","version":"1.0.0","cpuLimit":50}"#).unwrap().limits.cpu_percent, 50);
     }
 
     #[test]

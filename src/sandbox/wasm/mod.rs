@@ -13,6 +13,7 @@ mod keyvalue;
 mod limiter;
 mod logging;
 mod output;
+mod pace;
 mod preview1;
 mod probe;
 mod program;

@@ -1,5 +1,6 @@
 //! One attempt: a fresh instance, one call, and what came of it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use crate::sandbox::{Ended, Ends, ReadyRun, SandboxCall, SandboxReply};
 use super::budget::{Budget, Share};
 use super::components::{Entry, Loaded};
 use super::output::{CappedOutput, Overflow};
+use super::pace::Paced;
 use super::room::{self, Room};
 use super::state::{MAX_RESOURCES, State};
 use super::threads::{Handles, Threads};
@@ -179,10 +181,14 @@ impl Attempt {
         let deadline = tokio::time::Instant::from_std(self.call.deadline);
         let args = std::mem::take(&mut self.call.args);
         let cancel = self.call.cancel.clone();
-        let called = tokio::select! {
-            biased;
-            called = tokio::time::timeout_at(deadline, call(&mut self.store, &self.loaded, &self.call, args)) => Some(called),
-            () = cancel.cancelled() => None,
+        let called = {
+            let mut work = pin!(call(&mut self.store, &self.loaded, &self.call, args));
+            let paced = Paced::new(self.call.limits.cpu_percent, work.as_mut());
+            tokio::select! {
+                biased;
+                called = tokio::time::timeout_at(deadline, paced) => Some(called),
+                () = cancel.cancelled() => None,
+            }
         };
         let fuel_left = self.store.get_fuel().unwrap_or_default();
         let exit_code = exit_code(&called);
