@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::files;
 use crate::model::{
-    Approval, Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName,
+    Approval, Caller, Code, Digest, Error, Fuel, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName,
     SkillState,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
@@ -153,8 +153,11 @@ impl Registry {
         let (registry, skill) = (Arc::clone(self), Skill { state, ..skill });
         to_its_end(async move {
             let registered = registry.keep(skill, record, source.file()).await?;
+            let skill = registered.skill().skill.clone();
+            if skill.limits.fuel == Fuel::Unlimited {
+                tokio::spawn(Arc::clone(&registry).prepare_unmetered(skill.clone()));
+            }
             if state == SkillState::Compiling {
-                let skill = registered.skill().skill.clone();
                 tokio::spawn(Arc::clone(&registry).finish_preparing(skill, under_way));
             }
             Ok(registered)
@@ -333,7 +336,13 @@ impl Registry {
 }
 
 fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> PrepareRequest {
-    PrepareRequest { owner: owner.clone(), digest: record.digest, file: file.to_owned(), bytes: record.bytes }
+    PrepareRequest {
+        owner: owner.clone(),
+        digest: record.digest,
+        file: file.to_owned(),
+        bytes: record.bytes,
+        unmetered: false,
+    }
 }
 
 /// Refuses a name outside the key's allow-list: what a key may not see, it may not put in

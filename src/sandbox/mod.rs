@@ -46,6 +46,8 @@ pub struct PrepareRequest {
     pub file: PathBuf,
     /// How many bytes.
     pub bytes: u64,
+    /// To run without counting fuel. What is to run both ways is made ready twice.
+    pub unmetered: bool,
 }
 
 /// What a look into a component tells.
@@ -65,6 +67,9 @@ pub struct Inspection {
     pub minimum_memory_bytes: u64,
     /// What its author should know.
     pub warnings: Vec<String>,
+    /// Whether it has async functions.
+    #[serde(default)]
+    pub(crate) concurrent: bool,
     /// How it is called. What was noted before there was a choice is a skill's.
     #[serde(default)]
     pub(crate) shape: self::shape::Shape,
@@ -193,7 +198,7 @@ pub trait SandboxProvider: Send + Sync {
     /// comes through the [`Preparing`].
     fn prepare(&self, request: PrepareRequest) -> Result<Preparing, Error>;
 
-    /// Whether something was prepared before, so that it can run at once.
+    /// Whether something was prepared before, so that it can run at once with its fuel counted.
     fn is_prepared(&self, digest: Digest) -> bool;
 
     /// Loads what was prepared, so that a fault in it shows now and not at its first run.

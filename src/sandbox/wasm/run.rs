@@ -11,7 +11,7 @@ use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, f
 use wasmtime_wasi::I32Exit;
 
 use crate::egress::Guard;
-use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
+use crate::model::{Code, Error, Limits, RunError, Usage, plain};
 use crate::sandbox::{Ended, Ends, ReadyRun, SandboxCall, SandboxReply};
 
 use super::budget::{Budget, Share};
@@ -41,18 +41,25 @@ struct SkillError {
     message: String,
 }
 
-/// Runs guests.
+/// Runs guests on one engine.
 pub(super) struct Guests {
     host: Arc<Host>,
-    threads: Threads,
+    threads: Handles,
 }
 
-/// What all guests share.
+/// What guests on all engines share.
+pub(super) struct Shared {
+    threads: Threads,
+    budget: Arc<Budget>,
+    egress: Arc<Guard>,
+}
+
+/// What guests on one engine share.
 struct Host {
     engine: Engine,
     ticker: Ticker,
     room: Room,
-    budget: Budget,
+    budget: Arc<Budget>,
     egress: Arc<Guard>,
 }
 
@@ -91,16 +98,24 @@ impl Host {
     }
 }
 
-impl Guests {
+impl Shared {
     /// Starts the threads.
-    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room, egress: Arc<Guard>) -> Result<Self, Error> {
-        let host = Host { engine, ticker, room, budget: Budget::of_this_machine(), egress };
-        Ok(Self { host: Arc::new(host), threads: Threads::start()? })
+    pub(super) fn start(egress: Arc<Guard>) -> Result<Self, Error> {
+        Ok(Self { threads: Threads::start()?, budget: Arc::new(Budget::of_this_machine()), egress })
+    }
+}
+
+impl Guests {
+    /// Guests on this engine, with what all share.
+    pub(super) fn new(engine: Engine, ticker: Ticker, room: Room, shared: &Shared) -> Self {
+        let (budget, egress) = (Arc::clone(&shared.budget), Arc::clone(&shared.egress));
+        let host = Host { engine, ticker, room, budget, egress };
+        Self { host: Arc::new(host), threads: shared.threads.handles() }
     }
 
     /// A call that can begin.
     pub(super) fn ready(&self, loaded: Arc<Loaded>, call: SandboxCall) -> impl ReadyRun + use<> {
-        Guest { host: Arc::clone(&self.host), threads: self.threads.handles(), loaded, call }
+        Guest { host: Arc::clone(&self.host), threads: self.threads.clone(), loaded, call }
     }
 
     /// Median time in microseconds of `rounds` fresh instances, each with one call or none.
@@ -113,7 +128,7 @@ impl Guests {
     ) -> Result<f64, Error> {
         let taken = self.host.room.take(loaded.memories, asked.depth, asked.deadline).await?;
         let host = Arc::clone(&self.host);
-        let task = self.threads.handles().even.spawn(async move {
+        let task = self.threads.even.spawn(async move {
             let _taken = taken;
             let mut times = Vec::with_capacity(rounds);
             for _ in 0..rounds {
@@ -159,10 +174,11 @@ impl Attempt {
         let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
         let mut store = Store::new(engine, state);
         store.limiter(|state| &mut state.limiter);
-        let fuel = fuel_units(&call.limits);
-        store.set_fuel(fuel).map_err(Error::internal)?;
-        // Compiled code keeps count by itself, and tells only when a step is used up.
-        store.fuel_async_yield_interval(Some(FUEL_STEP)).map_err(Error::internal)?;
+        if let Some(fuel) = call.limits.fuel.units() {
+            store.set_fuel(fuel).map_err(Error::internal)?;
+            // Compiled code keeps count by itself, and tells only when a step is used up.
+            store.fuel_async_yield_interval(Some(FUEL_STEP)).map_err(Error::internal)?;
+        }
         let handed_over = match &loaded.entry {
             Entry::Run(..) | Entry::Command(..) | Entry::Http(..) => output_bytes(&call.limits),
             Entry::Typed(..) => typed::host_call_bytes(&call.limits),
@@ -213,7 +229,7 @@ impl Attempt {
             said: state.context.journal.take(),
             exit_code,
             usage: Usage {
-                fuel: fuel_units(&self.call.limits).saturating_sub(fuel_left),
+                fuel: self.call.limits.fuel.units().unwrap_or_default().saturating_sub(fuel_left),
                 memory_peak_bytes: state.limiter.peak(),
                 egress_bytes,
                 ..Usage::default()
@@ -286,13 +302,6 @@ fn exit_code<E>(called: &Option<Result<Called, E>>) -> Option<i32> {
     }
 }
 
-fn fuel_units(limits: &Limits) -> u64 {
-    match limits.fuel {
-        Fuel::Metered(units) => units,
-        Fuel::Unlimited => u64::MAX,
-    }
-}
-
 pub(super) fn output_bytes(limits: &Limits) -> usize {
     usize::try_from(limits.output_bytes).unwrap_or(usize::MAX >> 1)
 }
@@ -329,7 +338,8 @@ fn timeout(call: &SandboxCall) -> RunError {
 }
 
 fn out_of_fuel(limits: &Limits) -> RunError {
-    let message = format!("used up {} units of fuel (limits.fuel)", fuel_units(limits));
+    let units = limits.fuel.units().unwrap_or_default();
+    let message = format!("used up {units} units of fuel (limits.fuel)");
     RunError::new(Code::OutOfFuel, message)
 }
 

@@ -59,7 +59,8 @@ async fn measure(scratch: &Path) -> Result<Freshness, Error> {
         egress: Guard::new(options.egress)?,
     })?;
     let digest = Digest::of(HELLO);
-    let request = PrepareRequest { owner: OwnerId::system(), digest, file, bytes: HELLO.len() as u64 };
+    let request =
+        PrepareRequest { owner: OwnerId::system(), digest, file, bytes: HELLO.len() as u64, unmetered: false };
     sandbox.prepare(request)?.ready.await.map_err(Error::internal)??;
     sandbox.freshness(SandboxCall::detached(digest, ARGS), ROUNDS).await
 }

@@ -254,6 +254,7 @@ fn describe(bytes: &[u8], seen: Seen, found: Found) -> Inspection {
         imports: seen.imports,
         minimum_memory_bytes: seen.memory_bytes,
         warnings: found.warnings,
+        concurrent: false,
         shape: found.shape,
     }
 }
