@@ -15,6 +15,7 @@ mod log;
 mod powers;
 mod records;
 mod retrying;
+mod reuse;
 mod running;
 
 use std::sync::Arc;

@@ -223,6 +223,9 @@ impl Manifest {
         if self.public {
             fixed["public"] = serde_json::json!(true);
         }
+        if self.reuse {
+            fixed["reuse"] = serde_json::json!(true);
+        }
         values::into_digest(&self.grants, &mut fixed);
         let retry = self.retry.over(&Retry::default());
         if retry != Retry::default() {
@@ -244,7 +247,7 @@ impl Manifest {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse)];
+        let asked = [("/idempotent", self.idempotent)];
         refuse_without_effect(asked)
     }
 }
@@ -286,7 +289,7 @@ mod tests {
         )
         .unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/idempotent", "/reuse"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/idempotent"]));
     }
 
     #[test]

@@ -173,6 +173,7 @@ impl Registry {
         inspection: Inspection,
         digest: Digest,
     ) -> Result<Skill, Error> {
+        require_reusable(&manifest, &inspection)?;
         let owner = owner_for(caller, &manifest)?;
         let from_component = |name: Option<String>| name.filter(|name| name.parse::<SkillName>().is_ok());
         manifest.name = manifest.name.or_else(|| from_component(inspection.name));
@@ -196,6 +197,7 @@ impl Registry {
         let secrets = manifest.grants.secrets.iter();
         warnings.extend(secrets.filter_map(|grant| secrets::beyond(frozen_secrets.as_deref(), grant)));
         warnings.extend(pinned.iter().filter_map(|pin| pins::beyond(frozen_skills.as_deref(), pin)));
+        warnings.extend((manifest.reuse && !caller.key.may_reuse()).then(|| NO_REUSE.to_owned()));
         if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
             let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
             warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
@@ -213,6 +215,8 @@ impl Registry {
             tags: manifest.tags,
             source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
             public: manifest.public,
+            reuse: manifest.reuse,
+            frozen_reuse: caller.key.may_reuse(),
             approval: Approval::None,
             grants: Grants { network, workspace: asked, ..manifest.grants },
             limits,
@@ -333,6 +337,19 @@ impl Registry {
             Err(error) => tracing::error!(skill.id = %id, "The state of a skill could not be written: {error:?}"),
         }
     }
+}
+
+/// What is said of a skill that asks for what the key that registers it may not give.
+const NO_REUSE: &str = "reuse has no effect: the registering key does not have `ceilings.reuse`";
+
+/// Refuses to keep instances of what ends with each call.
+fn require_reusable(manifest: &Manifest, inspection: &Inspection) -> Result<(), Error> {
+    if !manifest.reuse || inspection.is_reusable() {
+        return Ok(());
+    }
+    let detail = "only components with functions can keep their instances between calls; programs, HTTP handlers and \
+                  components with async functions are started anew for each: leave it out";
+    Err(Error::at(Code::NotSupported, "/reuse", detail))
 }
 
 fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> PrepareRequest {

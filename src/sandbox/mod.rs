@@ -29,7 +29,8 @@ pub use self::journal::Journal;
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
 pub use self::powers::Powers;
 pub use self::wasm::{
-    CompileSettings, Freshness, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main,
+    CompileSettings, Freshness, ReuseSettings, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker,
+    compile_worker_main,
 };
 
 /// A future behind an interface.
@@ -73,6 +74,14 @@ pub struct Inspection {
     /// How it is called. What was noted before there was a choice is a skill's.
     #[serde(default)]
     pub(crate) shape: self::shape::Shape,
+}
+
+impl Inspection {
+    /// Whether one instance can have one call after the other.
+    pub(crate) fn is_reusable(&self) -> bool {
+        use self::shape::Shape;
+        matches!(self.shape, Shape::Skill | Shape::Typed(_)) && !self.concurrent
+    }
 }
 
 /// Work on making something ready. Dropping the receivers does not stop it.
@@ -143,6 +152,8 @@ pub struct SandboxCall {
     pub powers: Option<Arc<dyn Powers>>,
     /// How many runs wait for it; 0 for one that a request started.
     pub depth: usize,
+    /// What must be the same for it to get the instance of a call before; none gets a fresh one.
+    pub reuse: Option<Digest>,
 }
 
 /// How an attempt ended, by itself or by a limit.

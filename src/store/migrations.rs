@@ -318,6 +318,10 @@ CREATE TABLE skill_aliases (
 ) STRICT, WITHOUT ROWID;
 "#;
 
+/// What registered before got a fresh instance for each call.
+const REUSE: &str = "ALTER TABLE skills ADD COLUMN reuse INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE skills ADD COLUMN frozen_reuse INTEGER NOT NULL DEFAULT 0";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -330,6 +334,7 @@ const STEPS: &[&str] = &[
     FROZEN_SKILLS,
     RETRY,
     ALIASES_AND_APPROVAL,
+    REUSE,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

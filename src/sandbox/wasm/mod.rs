@@ -9,6 +9,7 @@ mod egress;
 mod engine;
 mod files;
 mod handler;
+mod idle;
 mod keyvalue;
 mod limiter;
 mod logging;
@@ -45,6 +46,7 @@ use self::engine::Reset;
 use self::tiers::Tiers;
 
 pub use self::compile::{CompileSettings, THIS_PROGRAM, compile_worker, compile_worker_main};
+pub use self::idle::ReuseSettings;
 pub use self::probe::Freshness;
 
 /// How many task polls a guest thread does between two looks at timers and wake-ups. Guests
@@ -66,6 +68,8 @@ pub struct WasmSettings {
     pub telemetry: Arc<Telemetry>,
     /// The guests' way out.
     pub egress: Arc<Guard>,
+    /// How far instances are used again.
+    pub reuse: ReuseSettings,
 }
 
 /// Runs WebAssembly components, each call in a fresh instance.

@@ -65,6 +65,7 @@ impl SandboxCall {
             credentials: Arc::default(),
             powers: None,
             depth: 0,
+            reuse: None,
         }
     }
 }

@@ -6,19 +6,20 @@ use std::time::Instant;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use wasmtime::component::{ComponentType, Lift};
+use wasmtime::component::{ComponentType, Instance, InstancePre, Lift};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, format_err};
 use wasmtime_wasi::I32Exit;
 
 use crate::egress::Guard;
-use crate::model::{Code, Error, Limits, RunError, Usage, plain};
+use crate::model::{Code, Digest, Error, Limits, RunError, Usage, plain};
 use crate::sandbox::{Ended, Ends, ReadyRun, SandboxCall, SandboxReply};
 
 use super::budget::{Budget, Share};
 use super::components::{Entry, Loaded};
+use super::idle::{Held, Idle, Kept, ReuseSettings, Whose};
 use super::output::{CappedOutput, Overflow};
 use super::pace::Paced;
-use super::room::{self, Room};
+use super::room::{self, Room, Taken};
 use super::state::{MAX_RESOURCES, State};
 use super::threads::{Handles, Threads};
 use super::ticker::Ticker;
@@ -52,6 +53,7 @@ pub(super) struct Shared {
     threads: Threads,
     budget: Arc<Budget>,
     egress: Arc<Guard>,
+    reuse: ReuseSettings,
 }
 
 /// What guests on one engine share.
@@ -59,6 +61,7 @@ struct Host {
     engine: Engine,
     ticker: Ticker,
     room: Room,
+    idle: Arc<Idle>,
     budget: Arc<Budget>,
     egress: Arc<Guard>,
 }
@@ -85,8 +88,15 @@ impl ReadyRun for Guest {
 impl Host {
     /// Runs the call to its end, its deadline, or until it is cancelled.
     async fn run(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<SandboxReply, Error> {
+        let whose = Whose::of(&call);
+        if let Some(Kept { held, taken }) = self.idle.take(&call) {
+            let _ticking = self.ticker.hold();
+            let attempt = Attempt::again(held, loaded, call, Arc::clone(&self.egress))?;
+            return Ok(self.keep(whose, taken, attempt.run().await));
+        }
+        self.idle.make_room(&self.room, loaded.memories);
         // Given back when the instance is gone, also when this task is ended from outside.
-        let _taken = tokio::select! {
+        let taken = tokio::select! {
             biased;
             taken = self.room.take(loaded.memories, call.depth, call.deadline) => taken?,
             () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(cancelled())),
@@ -94,14 +104,23 @@ impl Host {
         let _ticking = self.ticker.hold();
         let held = (self.budget.share(&call.context.owner), Arc::clone(&self.egress));
         // The store is made and freed on one thread: memory that wanders between threads is dear.
-        Ok(Attempt::new(&self.engine, loaded, call, held)?.run().await)
+        let ended = Attempt::new(&self.engine, loaded, call, held)?.run().await;
+        Ok(self.keep(whose, taken, ended))
+    }
+
+    /// Keeps the instance for the next call, if that may have it.
+    fn keep(&self, whose: Option<Whose>, taken: Taken, (reply, held): (SandboxReply, Option<Held>)) -> SandboxReply {
+        if let (Some(whose), Some(held)) = (whose, held) {
+            self.idle.put(whose, Kept { held, taken }, &self.room);
+        }
+        reply
     }
 }
 
 impl Shared {
     /// Starts the threads.
-    pub(super) fn start(egress: Arc<Guard>) -> Result<Self, Error> {
-        Ok(Self { threads: Threads::start()?, budget: Arc::new(Budget::of_this_machine()), egress })
+    pub(super) fn start(egress: Arc<Guard>, reuse: ReuseSettings) -> Result<Self, Error> {
+        Ok(Self { threads: Threads::start()?, budget: Arc::new(Budget::of_this_machine()), egress, reuse })
     }
 }
 
@@ -109,13 +128,18 @@ impl Guests {
     /// Guests on this engine, with what all share.
     pub(super) fn new(engine: Engine, ticker: Ticker, room: Room, shared: &Shared) -> Self {
         let (budget, egress) = (Arc::clone(&shared.budget), Arc::clone(&shared.egress));
-        let host = Host { engine, ticker, room, budget, egress };
+        let host = Host { engine, ticker, room, idle: Idle::new(shared.reuse), budget, egress };
         Self { host: Arc::new(host), threads: shared.threads.handles() }
     }
 
     /// A call that can begin.
     pub(super) fn ready(&self, loaded: Arc<Loaded>, call: SandboxCall) -> impl ReadyRun + use<> {
         Guest { host: Arc::clone(&self.host), threads: self.threads.clone(), loaded, call }
+    }
+
+    /// Gives up what is kept of a component.
+    pub(super) fn forget(&self, component: Digest) {
+        self.host.idle.forget(component);
     }
 
     /// Median time in microseconds of `rounds` fresh instances, each with one call or none.
@@ -138,7 +162,7 @@ impl Guests {
                 let held = (host.budget.share(&asked.context.owner), Arc::clone(&host.egress));
                 let mut attempt = Attempt::new(&host.engine, Arc::clone(&loaded), asked, held)?;
                 let ended = if with_call {
-                    call(&mut attempt.store, &loaded, &attempt.call, args).await.map(drop)
+                    call((&mut attempt.store, &mut None), &loaded, &attempt.call, args).await.map(drop)
                 } else {
                     loaded.entry.instantiate(&mut attempt.store).await
                 };
@@ -160,6 +184,9 @@ struct Attempt {
     call: SandboxCall,
     stdout: CappedOutput,
     stderr: CappedOutput,
+    /// Its instance, once there is one; the calls that it had before.
+    instance: Option<Instance>,
+    calls: usize,
 }
 
 impl Attempt {
@@ -170,10 +197,29 @@ impl Attempt {
         (share, egress): (Share, Arc<Guard>),
     ) -> Result<Self, Error> {
         let overflow = if loaded.entry.is_program() { Overflow::Ends } else { Overflow::Forgotten };
-        let state = State::new(&call, (share, overflow), egress);
-        let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
-        let mut store = Store::new(engine, state);
+        let mut store = Store::new(engine, State::new(&call, (share, overflow), egress));
         store.limiter(|state| &mut state.limiter);
+        store.epoch_deadline_callback(|store| {
+            let in_time = Instant::now() < store.data().deadline;
+            Ok(if in_time { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
+        });
+        Self::with((store, None, 0), loaded, call)
+    }
+
+    /// Another call of an instance that was kept.
+    fn again(held: Held, loaded: Arc<Loaded>, call: SandboxCall, egress: Arc<Guard>) -> Result<Self, Error> {
+        let Held { mut store, instance, calls } = held;
+        store.data_mut().renew(&call, Overflow::Forgotten, egress);
+        Self::with((store, Some(instance), calls), loaded, call)
+    }
+
+    /// Sets everything that is counted for one call.
+    fn with(
+        (mut store, instance, calls): (Store<State>, Option<Instance>, usize),
+        loaded: Arc<Loaded>,
+        call: SandboxCall,
+    ) -> Result<Self, Error> {
+        let (stdout, stderr) = (store.data().stdout.clone(), store.data().stderr.clone());
         if let Some(fuel) = call.limits.fuel.units() {
             store.set_fuel(fuel).map_err(Error::internal)?;
             // Compiled code keeps count by itself, and tells only when a step is used up.
@@ -186,19 +232,15 @@ impl Attempt {
         };
         store.set_hostcall_fuel(handed_over + HOST_CALL_BYTES);
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|store| {
-            let in_time = Instant::now() < store.data().deadline;
-            Ok(if in_time { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
-        });
-        Ok(Self { store, loaded, call, stdout, stderr })
+        Ok(Self { store, loaded, call, stdout, stderr, instance, calls })
     }
 
-    async fn run(mut self) -> SandboxReply {
+    async fn run(mut self) -> (SandboxReply, Option<Held>) {
         let deadline = tokio::time::Instant::from_std(self.call.deadline);
         let args = std::mem::take(&mut self.call.args);
         let cancel = self.call.cancel.clone();
         let called = {
-            let mut work = pin!(call(&mut self.store, &self.loaded, &self.call, args));
+            let mut work = pin!(call((&mut self.store, &mut self.instance), &self.loaded, &self.call, args));
             let paced = Paced::new(self.call.limits.cpu_percent, work.as_mut());
             tokio::select! {
                 biased;
@@ -217,25 +259,31 @@ impl Attempt {
             Some(Ok(Ok(Err(error)))) => Err(error),
             Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
-        let state = self.store.into_data();
+        let fuel = self.call.limits.fuel.units().unwrap_or_default().saturating_sub(fuel_left);
+        let memory_peak_bytes = self.store.data().limiter.peak();
+        let well = self.call.reuse.is_some() && self.is_well(&outcome);
+        let (state, held) = ended((self.store, &self.call), self.instance.filter(|_| well), self.calls + 1);
         let exit_code = state.exit_code.or(exit_code);
         let (mut denials, egress_bytes) = state.egress.end();
         denials.extend(state.files.end());
         let (stdout, stdout_truncated) = self.stdout.take();
         let (stderr, stderr_truncated) = self.stderr.take();
-        SandboxReply {
+        let reply = SandboxReply {
             outcome,
             streams: crate::model::Streams { stdout, stderr, stdout_truncated, stderr_truncated },
             said: state.context.journal.take(),
             exit_code,
-            usage: Usage {
-                fuel: self.call.limits.fuel.units().unwrap_or_default().saturating_sub(fuel_left),
-                memory_peak_bytes: state.limiter.peak(),
-                egress_bytes,
-                ..Usage::default()
-            },
+            usage: Usage { fuel, memory_peak_bytes, egress_bytes, ..Usage::default() },
             denials,
-        }
+        };
+        (reply, held)
+    }
+
+    /// Whether the instance came to no harm and holds nothing: it may have another call.
+    fn is_well(&self, outcome: &Result<Box<RawValue>, RunError>) -> bool {
+        let state = self.store.data();
+        let returned = outcome.as_ref().map_or_else(|error| error.code == Code::SkillError, |_| true);
+        returned && !state.limiter.refused() && !state.limiter.starved() && state.is_let_go()
     }
 
     /// What an error of the engine means.
@@ -276,8 +324,13 @@ impl Attempt {
     }
 }
 
-/// Makes the call that was `asked` for in a fresh instance.
-async fn call(store: &mut Store<State>, loaded: &Loaded, asked: &SandboxCall, args: String) -> Called {
+/// Makes the call that was `asked` for in a fresh instance, or in one that was kept.
+async fn call(
+    (store, kept): (&mut Store<State>, &mut Option<Instance>),
+    loaded: &Loaded,
+    asked: &SandboxCall,
+    args: String,
+) -> Called {
     // Each other way in a place of its own, so that this one carries none of them along.
     let (instance, run) = match &loaded.entry {
         Entry::Run(instance, run) => (instance, *run),
@@ -287,12 +340,36 @@ async fn call(store: &mut Store<State>, loaded: &Loaded, asked: &SandboxCall, ar
         Entry::Typed(instance, functions) => {
             let function = functions.get(&*asked.function);
             let function = function.ok_or_else(|| format_err!("it has no function `{}`", asked.function))?;
-            return Box::pin(typed::call(store, instance, function, (&args, &asked.limits))).await;
+            return Box::pin(typed::call(store, (instance, kept), function, (&args, &asked.limits))).await;
         }
     };
-    let instance = instance.instantiate_async(&mut *store).await?;
+    let instance = kept_or_fresh(store, instance, kept).await?;
     let run = instance.get_typed_func::<(String,), (Result<String, SkillError>,)>(&mut *store, run)?;
     Ok(run.call_async(store, (args,)).await?.0.map_err(|error| skill_error(&error)))
+}
+
+/// What the call leaves, apart from the instance if that is to be kept.
+fn ended(
+    (mut store, call): (Store<State>, &SandboxCall),
+    instance: Option<Instance>,
+    calls: usize,
+) -> (State, Option<Held>) {
+    match instance {
+        Some(instance) => (store.data_mut().let_go(call), Some(Held { store, instance, calls })),
+        None => (store.into_data(), None),
+    }
+}
+
+/// The instance that was kept, or a new one.
+pub(super) async fn kept_or_fresh(
+    store: &mut Store<State>,
+    fresh: &InstancePre<State>,
+    kept: &mut Option<Instance>,
+) -> wasmtime::Result<Instance> {
+    match kept {
+        Some(instance) => Ok(*instance),
+        None => Ok(*kept.insert(fresh.instantiate_async(store).await?)),
+    }
 }
 
 fn exit_code<E>(called: &Option<Result<Called, E>>) -> Option<i32> {

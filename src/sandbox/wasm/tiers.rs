@@ -48,7 +48,7 @@ impl Tiers {
     pub(super) fn start(settings: &WasmSettings) -> Result<(Self, Reset), Error> {
         let running = engine::engine(Kind::PLAIN, settings.instances.saturating_add(room::DEPTHS))?;
         let reset = running.reset;
-        let shared = Shared::start(Arc::clone(&settings.egress))?;
+        let shared = Shared::start(Arc::clone(&settings.egress), settings.reuse)?;
         let places =
             Places { cache: settings.cache.clone(), plain: compatibility(&running.engine), others: Default::default() };
         let directory = places.directory(Kind::PLAIN)?;
@@ -123,6 +123,7 @@ impl Tiers {
     pub(super) fn forget(&self, digest: Digest) {
         for tier in std::iter::once(&self.plain).chain(self.others.iter().filter_map(OnceLock::get)) {
             tier.components.forget(digest);
+            tier.guests.forget(digest);
         }
         self.places.forget(digest);
     }

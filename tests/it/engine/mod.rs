@@ -1,7 +1,9 @@
-//! What a skill may ask of the engine: its pace, fuel without an end.
+//! What a skill may ask of the engine: its pace, fuel without an end, instances that are kept.
 
 /// Fuel that is not counted.
 mod fuel;
+/// Instances that are kept between calls.
+mod reuse;
 
 use reqwest::{Method, multipart};
 use serde_json::{Value, json};

@@ -57,6 +57,7 @@ async fn measure(scratch: &Path) -> Result<Freshness, Error> {
         compile: options.compile,
         telemetry: Arc::clone(&Telemetry::new()),
         egress: Guard::new(options.egress)?,
+        reuse: options.reuse,
     })?;
     let digest = Digest::of(HELLO);
     let request =
