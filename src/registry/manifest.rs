@@ -252,6 +252,14 @@ impl Manifest {
     }
 }
 
+/// Refuses to tell strangers of what is one owner's.
+pub(super) fn require_global(owner: &OwnerId, public: bool) -> Result<(), Error> {
+    if !public || owner.is_system() {
+        return Ok(());
+    }
+    Err(Error::at(Code::InvalidManifest, "/public", "only a skill of `system` can be public; leave it out"))
+}
+
 /// What is wrong with a field that has more than `most` of what it is made of.
 pub(super) fn too_long(pointer: &str, most: usize, of: &str) -> Error {
     Error::at(Code::InvalidManifest, pointer, format!("has more than {most} {of}"))

@@ -12,6 +12,7 @@ mod pins;
 mod readying;
 mod relevance;
 mod reserved;
+mod reuse;
 mod schema;
 mod secrets;
 mod staging;

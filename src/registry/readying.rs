@@ -75,12 +75,18 @@ impl Registry {
     }
 
     /// Has a skill that asks for it compiled without counting fuel, before it is first run.
-    pub(super) async fn prepare_unmetered(self: Arc<Self>, skill: Skill) {
-        let mut under_way = UnderWay::begin(&self, skill.handler.digest());
-        if let Ok(preparing) = self.sandbox.prepare(self.request(&skill, true)) {
-            // Whoever runs it hears what is wrong.
-            let _ = (&mut under_way.preparing.insert(preparing).ready).await;
+    pub(super) fn prepare_unmetered(self: &Arc<Self>, skill: &Skill) {
+        if skill.limits.fuel != Fuel::Unlimited {
+            return;
         }
+        let mut under_way = UnderWay::begin(self, skill.handler.digest());
+        let preparing = self.sandbox.prepare(self.request(skill, true));
+        tokio::spawn(async move {
+            if let Ok(preparing) = preparing {
+                // Whoever runs it hears what is wrong.
+                let _ = (&mut under_way.preparing.insert(preparing).ready).await;
+            }
+        });
     }
 
     /// Waits until a skill that can run can run under these limits, too: what runs without

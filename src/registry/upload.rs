@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use crate::files;
 use crate::model::{
-    Approval, Caller, Code, Digest, Error, Fuel, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName,
+    Approval, Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName,
     SkillState,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillRecord, to_its_end};
 
-use super::manifest::{Checked, CheckedAlone, Manifest};
+use super::manifest::{Checked, CheckedAlone, Manifest, require_global};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, pins, secrets, workspace};
+use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, pins, reuse, secrets, workspace};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -140,6 +140,7 @@ impl Registry {
         let preparing = self.sandbox.prepare(prepare_request(&owner, record, &file))?;
         let preparing = under_way.preparing.insert(preparing);
         let inspection = look(preparing, LOOK).await?;
+        reuse::require_possible(manifest.reuse, &inspection)?;
         let skill = self.draft(caller, (manifest, alone), inspection, record.digest)?;
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
         let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
@@ -154,9 +155,7 @@ impl Registry {
         to_its_end(async move {
             let registered = registry.keep(skill, record, source.file()).await?;
             let skill = registered.skill().skill.clone();
-            if skill.limits.fuel == Fuel::Unlimited {
-                tokio::spawn(Arc::clone(&registry).prepare_unmetered(skill.clone()));
-            }
+            registry.prepare_unmetered(&skill);
             if state == SkillState::Compiling {
                 tokio::spawn(Arc::clone(&registry).finish_preparing(skill, under_way));
             }
@@ -173,7 +172,6 @@ impl Registry {
         inspection: Inspection,
         digest: Digest,
     ) -> Result<Skill, Error> {
-        require_reusable(&manifest, &inspection)?;
         let owner = owner_for(caller, &manifest)?;
         let from_component = |name: Option<String>| name.filter(|name| name.parse::<SkillName>().is_ok());
         manifest.name = manifest.name.or_else(|| from_component(inspection.name));
@@ -191,17 +189,14 @@ impl Registry {
         let frozen_skills = caller.key.max_skills();
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
-        warnings.extend(workspace::beyond(caller.key.max_workspace(), asked).map(str::to_owned));
+        let reuse = reuse::beyond(manifest.reuse, &caller.key);
+        warnings
+            .extend(workspace::beyond(caller.key.max_workspace(), asked).into_iter().chain(reuse).map(str::to_owned));
         warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
         let frozen_secrets = caller.key.max_secrets();
-        let secrets = manifest.grants.secrets.iter();
-        warnings.extend(secrets.filter_map(|grant| secrets::beyond(frozen_secrets.as_deref(), grant)));
+        warnings.extend(secrets::beyond(frozen_secrets.as_deref(), &manifest.grants.secrets));
         warnings.extend(pinned.iter().filter_map(|pin| pins::beyond(frozen_skills.as_deref(), pin)));
-        warnings.extend((manifest.reuse && !caller.key.may_reuse()).then(|| NO_REUSE.to_owned()));
-        if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
-            let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
-            warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
-        }
+        warnings.extend(too_little(limits.memory_mb, inspection.minimum_memory_bytes));
         Ok(Skill {
             id: SkillId::generate(),
             owner,
@@ -339,41 +334,21 @@ impl Registry {
     }
 }
 
-/// What is said of a skill that asks for what the key that registers it may not give.
-const NO_REUSE: &str = "reuse has no effect: the registering key does not have `ceilings.reuse`";
-
-/// Refuses to keep instances of what ends with each call.
-fn require_reusable(manifest: &Manifest, inspection: &Inspection) -> Result<(), Error> {
-    if !manifest.reuse || inspection.is_reusable() {
-        return Ok(());
-    }
-    let detail = "only components with functions can keep their instances between calls; programs, HTTP handlers and \
-                  components with async functions are started anew for each: leave it out";
-    Err(Error::at(Code::NotSupported, "/reuse", detail))
+/// What is said of a component that cannot even start under its limit of memory.
+fn too_little(memory_mb: u64, needed: u64) -> Option<String> {
+    let mib = needed.div_ceil(1 << 20);
+    (mib > memory_mb).then(|| format!("it needs at least {mib} MiB to start; limits.memoryMb is {memory_mb}"))
 }
 
 fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> PrepareRequest {
-    PrepareRequest {
-        owner: owner.clone(),
-        digest: record.digest,
-        file: file.to_owned(),
-        bytes: record.bytes,
-        unmetered: false,
-    }
+    let (owner, file) = (owner.clone(), file.to_owned());
+    PrepareRequest { owner, digest: record.digest, file, bytes: record.bytes, unmetered: false }
 }
 
 /// Refuses a name outside the key's allow-list: what a key may not see, it may not put in
 /// another's way either.
 fn require_visible(caller: &Caller, name: &SkillName) -> Result<(), Error> {
     if caller.key.may_see(name) { Ok(()) } else { Err(Error::not_found("skill")) }
-}
-
-/// Refuses to tell strangers of what is one owner's.
-fn require_global(owner: &OwnerId, public: bool) -> Result<(), Error> {
-    if !public || owner.is_system() {
-        return Ok(());
-    }
-    Err(Error::at(Code::InvalidManifest, "/public", "only a skill of `system` can be public; leave it out"))
 }
 
 fn unknown_component() -> Error {

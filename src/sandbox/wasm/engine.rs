@@ -6,6 +6,8 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use crate::model::{Error, Limits};
 
+use super::preview3::MAX_TASKS;
+
 /// Stack of a guest, in bytes. Deeper recursion is a trap.
 const GUEST_STACK: usize = 512 << 10;
 /// Stack of a guest together with the host calls on top of it, in bytes.
@@ -31,6 +33,10 @@ const MAX_SLOTS: u32 = 8192;
 /// Most of them for the memories of each other engine, so that there is room for all.
 const MAX_OTHER_SLOTS: u32 = 2048;
 
+/// Most instances at one time of components with async functions: all their stacks together are
+/// some thousands of mappings, of which a process has 65,530.
+const MAX_CONCURRENT: u32 = 64;
+
 /// What an engine is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
@@ -53,6 +59,17 @@ impl Kind {
     /// Which of the others it is, if it is one.
     pub(super) fn other(self) -> Option<usize> {
         Self::OTHERS.iter().position(|other| *other == self)
+    }
+
+    /// How many run at one time where `most` may in all. Those with async functions may have many
+    /// stacks each.
+    pub(super) fn instances(self, most: u32) -> u32 {
+        if self.concurrent { most.min(MAX_CONCURRENT) } else { most }
+    }
+
+    /// Stacks for so many instances.
+    fn stacks(self, instances: u32) -> u32 {
+        if self.concurrent { instances.saturating_mul(MAX_TASKS / 2) } else { instances }
     }
 
     /// Those for components of either sort.
@@ -134,7 +151,11 @@ pub(super) fn engine(kind: Kind, instances: u32) -> Result<Running, Error> {
     for memories in [all, instances, instances / 8] {
         let memories = memories.clamp(2 * MAX_MEMORIES, most);
         let mut config = config(kind);
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances.max(1), memories, reset)));
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(
+            (kind, instances.max(1)),
+            memories,
+            reset,
+        )));
         match Engine::new(&config) {
             Ok(engine) => return Ok(Running { engine, reset, memories }),
             Err(error) => tracing::warn!(
@@ -148,7 +169,7 @@ pub(super) fn engine(kind: Kind, instances: u32) -> Result<Running, Error> {
 }
 
 /// Only memories take much address space: of the rest there is what `instances` may have at most.
-fn pool(instances: u32, memories: u32, reset: Reset) -> PoolingAllocationConfig {
+fn pool((kind, instances): (Kind, u32), memories: u32, reset: Reset) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     #[expect(clippy::cast_possible_truncation, reason = "4 GiB fit the address space of a 64-bit host")]
     let memory = (Limits::HOST_MAXIMUM.memory_mb << 20) as usize;
@@ -156,7 +177,7 @@ fn pool(instances: u32, memories: u32, reset: Reset) -> PoolingAllocationConfig 
         .total_core_instances(instances.saturating_mul(MAX_CORE_INSTANCES))
         .total_memories(memories)
         .total_tables(instances.saturating_mul(MAX_TABLES))
-        .total_stacks(instances)
+        .total_stacks(kind.stacks(instances))
         .max_memory_size(memory)
         .table_elements(MAX_TABLE_ELEMENTS)
         .max_core_instances_per_component(MAX_CORE_INSTANCES)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use wasmtime::Store;
-use wasmtime::component::Instance;
+use wasmtime::component::{Instance, InstancePre};
 
 use crate::model::Digest;
 use crate::sandbox::SandboxCall;
@@ -150,6 +150,30 @@ impl Idle {
         drop(waiting);
         drop(gone);
         left
+    }
+}
+
+/// What the call leaves, apart from the instance if that is to be kept.
+pub(super) fn ended(
+    (mut store, call): (Store<State>, &SandboxCall),
+    instance: Option<Instance>,
+    calls: usize,
+) -> (State, Option<Held>) {
+    match instance {
+        Some(instance) => (store.data_mut().let_go(call), Some(Held { store, instance, calls })),
+        None => (store.into_data(), None),
+    }
+}
+
+/// The instance that was kept, or a new one.
+pub(super) async fn kept_or_fresh(
+    store: &mut Store<State>,
+    fresh: &InstancePre<State>,
+    kept: &mut Option<Instance>,
+) -> wasmtime::Result<Instance> {
+    match kept {
+        Some(instance) => Ok(*instance),
+        None => Ok(*kept.insert(fresh.instantiate_async(store).await?)),
     }
 }
 

@@ -6,24 +6,25 @@ use std::time::Instant;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use wasmtime::component::{ComponentType, Instance, InstancePre, Lift};
-use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, format_err};
+use wasmtime::component::{ComponentType, Instance, Lift};
+use wasmtime::{Engine, Store, UpdateDeadline, format_err};
 use wasmtime_wasi::I32Exit;
 
 use crate::egress::Guard;
 use crate::model::{Code, Digest, Error, Limits, RunError, Usage, plain};
-use crate::sandbox::{Ended, Ends, ReadyRun, SandboxCall, SandboxReply};
+use crate::sandbox::{Ended, ReadyRun, SandboxCall, SandboxReply};
 
 use super::budget::{Budget, Share};
 use super::components::{Entry, Loaded};
 use super::idle::{Held, Idle, Kept, ReuseSettings, Whose};
 use super::output::{CappedOutput, Overflow};
 use super::pace::Paced;
-use super::room::{self, Room, Taken};
-use super::state::{MAX_RESOURCES, State};
+use super::room::{Room, Taken};
+use super::state::State;
 use super::threads::{Handles, Threads};
 use super::ticker::Ticker;
-use super::{handler, preview1, program, typed};
+use super::turns::Turns;
+use super::{failures, handler, idle, preview1, preview3, program, typed};
 
 /// What a guest may hand over in one call besides its output, in bytes.
 const HOST_CALL_BYTES: usize = 64 << 10;
@@ -61,6 +62,8 @@ struct Host {
     engine: Engine,
     ticker: Ticker,
     room: Room,
+    /// Where one owner's runs could take all of it.
+    turns: Option<Turns>,
     idle: Arc<Idle>,
     budget: Arc<Budget>,
     egress: Arc<Guard>,
@@ -94,12 +97,21 @@ impl Host {
             let attempt = Attempt::again(held, loaded, call, Arc::clone(&self.egress))?;
             return Ok(self.keep(whose, taken, attempt.run().await));
         }
+        let _turn = match &self.turns {
+            // Those that others wait for came in with these.
+            Some(turns) if call.depth == 0 => tokio::select! {
+                biased;
+                turn = turns.take(&call.context.owner, call.deadline) => Some(turn?),
+                () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(failures::cancelled())),
+            },
+            _ => None,
+        };
         self.idle.make_room(&self.room, loaded.memories);
         // Given back when the instance is gone, also when this task is ended from outside.
         let taken = tokio::select! {
             biased;
             taken = self.room.take(loaded.memories, call.depth, call.deadline) => taken?,
-            () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(cancelled())),
+            () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(failures::cancelled())),
         };
         let _ticking = self.ticker.hold();
         let held = (self.budget.share(&call.context.owner), Arc::clone(&self.egress));
@@ -126,9 +138,9 @@ impl Shared {
 
 impl Guests {
     /// Guests on this engine, with what all share.
-    pub(super) fn new(engine: Engine, ticker: Ticker, room: Room, shared: &Shared) -> Self {
+    pub(super) fn new(engine: Engine, ticker: Ticker, (room, turns): (Room, Option<Turns>), shared: &Shared) -> Self {
         let (budget, egress) = (Arc::clone(&shared.budget), Arc::clone(&shared.egress));
-        let host = Host { engine, ticker, room, idle: Idle::new(shared.reuse), budget, egress };
+        let host = Host { engine, ticker, room, turns, idle: Idle::new(shared.reuse), budget, egress };
         Self { host: Arc::new(host), threads: shared.threads.handles() }
     }
 
@@ -199,6 +211,7 @@ impl Attempt {
         let overflow = if loaded.entry.is_program() { Overflow::Ends } else { Overflow::Forgotten };
         let mut store = Store::new(engine, State::new(&call, (share, overflow), egress));
         store.limiter(|state| &mut state.limiter);
+        preview3::bound(&mut store);
         store.epoch_deadline_callback(|store| {
             let in_time = Instant::now() < store.data().deadline;
             Ok(if in_time { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
@@ -251,18 +264,18 @@ impl Attempt {
         let fuel_left = self.store.get_fuel().unwrap_or_default();
         let exit_code = exit_code(&called);
         let outcome = match called {
-            None => Err(cancelled()),
-            Some(Err(_)) => Err(timeout(&self.call)),
+            None => Err(failures::cancelled()),
+            Some(Err(_)) => Err(failures::timeout(&self.call)),
             // The timer ticks in milliseconds; an answer that came in between is late all the same.
-            Some(_) if Instant::now() >= self.call.deadline => Err(timeout(&self.call)),
-            Some(Ok(Err(error))) => Err(self.failure(&error)),
+            Some(_) if Instant::now() >= self.call.deadline => Err(failures::timeout(&self.call)),
+            Some(Ok(Err(error))) => Err(failures::of(&error, &self.call, &self.store.data().limiter)),
             Some(Ok(Ok(Err(error)))) => Err(error),
             Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
         let fuel = self.call.limits.fuel.units().unwrap_or_default().saturating_sub(fuel_left);
         let memory_peak_bytes = self.store.data().limiter.peak();
         let well = self.call.reuse.is_some() && self.is_well(&outcome);
-        let (state, held) = ended((self.store, &self.call), self.instance.filter(|_| well), self.calls + 1);
+        let (state, held) = idle::ended((self.store, &self.call), self.instance.filter(|_| well), self.calls + 1);
         let exit_code = state.exit_code.or(exit_code);
         let (mut denials, egress_bytes) = state.egress.end();
         denials.extend(state.files.end());
@@ -285,43 +298,6 @@ impl Attempt {
         let returned = outcome.as_ref().map_or_else(|error| error.code == Code::SkillError, |_| true);
         returned && !state.limiter.refused() && !state.limiter.starved() && state.is_let_go()
     }
-
-    /// What an error of the engine means.
-    fn failure(&self, error: &wasmtime::Error) -> RunError {
-        let limits = &self.call.limits;
-        if let Some(I32Exit(code)) = error.downcast_ref() {
-            return RunError::new(Code::Trap, format!("the guest called exit({code}) instead of returning"));
-        }
-        if error.is::<PoolConcurrencyLimitError>() {
-            // It has done nothing wrong.
-            let none = room::none();
-            return RunError::new(none.code, none.detail);
-        }
-        let trap = error.downcast_ref::<Trap>();
-        match trap {
-            Some(Trap::Interrupt) => return timeout(&self.call),
-            Some(Trap::OutOfFuel) => return out_of_fuel(limits),
-            _ => {}
-        }
-        if self.store.data().limiter.starved() {
-            return RunError::new(Code::Unavailable, "the host had no more memory for your guests; try again");
-        }
-        if self.store.data().limiter.refused() {
-            return out_of_memory(limits);
-        }
-        let text = format!("{error:#}");
-        if text.contains("fuel allocated for hostcalls") {
-            return output_too_large(limits);
-        }
-        if text.contains("resource table has no free keys") {
-            let message = format!("the guest holds more than {MAX_RESOURCES} host resources");
-            return RunError::new(Code::Trap, message);
-        }
-        match trap {
-            Some(trap) => RunError::new(Code::Trap, plain(&trap.to_string(), MAX_ERROR_MESSAGE)),
-            None => RunError::new(Code::Trap, plain(&error.root_cause().to_string(), MAX_ERROR_MESSAGE)),
-        }
-    }
 }
 
 /// Makes the call that was `asked` for in a fresh instance, or in one that was kept.
@@ -343,33 +319,9 @@ async fn call(
             return Box::pin(typed::call(store, (instance, kept), function, (&args, &asked.limits))).await;
         }
     };
-    let instance = kept_or_fresh(store, instance, kept).await?;
+    let instance = idle::kept_or_fresh(store, instance, kept).await?;
     let run = instance.get_typed_func::<(String,), (Result<String, SkillError>,)>(&mut *store, run)?;
     Ok(run.call_async(store, (args,)).await?.0.map_err(|error| skill_error(&error)))
-}
-
-/// What the call leaves, apart from the instance if that is to be kept.
-fn ended(
-    (mut store, call): (Store<State>, &SandboxCall),
-    instance: Option<Instance>,
-    calls: usize,
-) -> (State, Option<Held>) {
-    match instance {
-        Some(instance) => (store.data_mut().let_go(call), Some(Held { store, instance, calls })),
-        None => (store.into_data(), None),
-    }
-}
-
-/// The instance that was kept, or a new one.
-pub(super) async fn kept_or_fresh(
-    store: &mut Store<State>,
-    fresh: &InstancePre<State>,
-    kept: &mut Option<Instance>,
-) -> wasmtime::Result<Instance> {
-    match kept {
-        Some(instance) => Ok(*instance),
-        None => Ok(*kept.insert(fresh.instantiate_async(store).await?)),
-    }
 }
 
 fn exit_code<E>(called: &Option<Result<Called, E>>) -> Option<i32> {
@@ -386,7 +338,7 @@ pub(super) fn output_bytes(limits: &Limits) -> usize {
 /// Takes a guest's text as output: within its limit, and JSON.
 fn output(text: String, limits: &Limits) -> Result<Box<RawValue>, RunError> {
     if text.len() > output_bytes(limits) {
-        return Err(output_too_large(limits));
+        return Err(failures::output_too_large(limits));
     }
     RawValue::from_string(text)
         .map_err(|error| RunError::new(Code::InvalidOutput, format!("the output is not JSON: {error}")))
@@ -398,34 +350,4 @@ fn skill_error(error: &SkillError) -> RunError {
         message: plain(&error.message, MAX_ERROR_MESSAGE),
         detail: Some(json!({ "code": plain(&error.code, MAX_ERROR_CODE) })),
     }
-}
-
-/// The end of a run that is not to go on.
-fn cancelled() -> RunError {
-    RunError::new(Code::Cancelled, "somebody cancelled it, its caller left, or the host stopped")
-}
-
-/// The failure of a run whose deadline passed.
-fn timeout(call: &SandboxCall) -> RunError {
-    let (setting, value) = match call.ends {
-        Ends::Attempt => ("attemptTimeoutMs", call.limits.attempt_timeout_ms),
-        Ends::Whole => ("timeoutMs", call.limits.timeout_ms),
-    };
-    RunError::new(Code::Timeout, format!("stopped after {value} ms (limits.{setting})"))
-}
-
-fn out_of_fuel(limits: &Limits) -> RunError {
-    let units = limits.fuel.units().unwrap_or_default();
-    let message = format!("used up {units} units of fuel (limits.fuel)");
-    RunError::new(Code::OutOfFuel, message)
-}
-
-fn out_of_memory(limits: &Limits) -> RunError {
-    let message = format!("wanted more than {} MiB of memory (limits.memoryMb)", limits.memory_mb);
-    RunError::new(Code::OutOfMemory, message)
-}
-
-pub(super) fn output_too_large(limits: &Limits) -> RunError {
-    let message = format!("gave the host more than {} bytes (limits.outputBytes)", limits.output_bytes);
-    RunError::new(Code::OutputTooLarge, message)
 }

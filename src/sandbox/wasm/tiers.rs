@@ -18,6 +18,7 @@ use super::engine::{self, Kind, Reset, Running};
 use super::room::{self, Room};
 use super::run::{Guests, Shared};
 use super::ticker::Ticker;
+use super::turns::Turns;
 use super::{WasmSettings, bindings, preview1};
 
 /// An engine, the code for it, and the guests on it.
@@ -52,7 +53,7 @@ impl Tiers {
         let places =
             Places { cache: settings.cache.clone(), plain: compatibility(&running.engine), others: Default::default() };
         let directory = places.directory(Kind::PLAIN)?;
-        let plain = Tier::new((running, settings.instances), (directory, &shared))?;
+        let plain = Tier::new(Kind::PLAIN, (running, settings.instances), (directory, &shared))?;
         let places = Arc::new(places);
         let instances = settings.instances;
         Ok((Self { plain, others: Default::default(), making: Mutex::default(), places, instances, shared }, reset))
@@ -77,8 +78,9 @@ impl Tiers {
         if let Some(tier) = self.others[at].get() {
             return Ok(tier);
         }
-        let running = engine::engine(kind, self.instances.saturating_add(room::DEPTHS))?;
-        let tier = Tier::new((running, self.instances), (self.places.directory(kind)?, &self.shared))?;
+        let instances = kind.instances(self.instances);
+        let running = engine::engine(kind, instances.saturating_add(room::DEPTHS))?;
+        let tier = Tier::new(kind, (running, instances), (self.places.directory(kind)?, &self.shared))?;
         tracing::info!("Another engine was made, {kind}");
         Ok(self.others[at].get_or_init(|| tier))
     }
@@ -130,12 +132,19 @@ impl Tiers {
 }
 
 impl Tier {
-    fn new((running, instances): (Running, u32), (directory, shared): (PathBuf, &Shared)) -> Result<Self, Error> {
+    fn new(
+        kind: Kind,
+        (running, instances): (Running, u32),
+        (directory, shared): (PathBuf, &Shared),
+    ) -> Result<Self, Error> {
         let Running { engine, memories, .. } = running;
-        let linkers =
-            (bindings::linker(&engine).map_err(Error::internal)?, preview1::linker(&engine).map_err(Error::internal)?);
+        let linkers = (
+            bindings::linker(&engine, kind).map_err(Error::internal)?,
+            preview1::linker(&engine).map_err(Error::internal)?,
+        );
         let ticker = Ticker::start(engine.weak())?;
-        let guests = Guests::new(engine.clone(), ticker, Room::new(instances, memories), shared);
+        let turns = kind.concurrent.then(|| Turns::new(instances / 2));
+        let guests = Guests::new(engine.clone(), ticker, (Room::new(instances, memories), turns), shared);
         Ok(Self { components: Components::open(engine, linkers, directory)?, guests })
     }
 }
@@ -151,15 +160,20 @@ impl Places {
         Ok(self.others[at].get_or_init(|| compatibility(&engine)))
     }
 
+    /// Where the directory for it is, if there is one.
+    pub(super) fn path(&self, kind: Kind) -> Result<PathBuf, Error> {
+        Ok(self.cache.join(self.hash(kind)?))
+    }
+
     /// The directory for it, which is there.
     pub(super) fn directory(&self, kind: Kind) -> Result<PathBuf, Error> {
-        let directory = self.cache.join(self.hash(kind)?);
+        let directory = self.path(kind)?;
         crate::files::create_private_directory(&directory).map_err(Error::internal)?;
         Ok(directory)
     }
 
     fn has_code(&self, kind: Kind, digest: Digest) -> Result<bool, Error> {
-        Ok(kind == Kind::PLAIN || self.cache.join(self.hash(kind)?).join(digest.hex()).with_extension("cwasm").exists())
+        Ok(kind == Kind::PLAIN || self.path(kind)?.join(digest.hex()).with_extension("cwasm").exists())
     }
 
     /// Also of engines that were not made since the start.

@@ -1,5 +1,7 @@
-//! What a skill may ask of the engine: its pace, fuel without an end, instances that are kept.
+//! What a skill may ask of the engine: its pace, fuel without an end, instances that are kept, async functions.
 
+/// WASI 0.3 and async functions.
+mod concurrent;
 /// Fuel that is not counted.
 mod fuel;
 /// Instances that are kept between calls.
@@ -19,14 +21,18 @@ async fn push(host: &Host, key: &str, name: &str, manifest: Value) -> Reply {
 async fn push_as(host: &Host, key: &str, (name, guest_name): (&str, &str), manifest: Value) -> Reply {
     let mut whole = json!({ "name": name, "version": "1.0.0" });
     whole.as_object_mut().unwrap().extend(manifest.as_object().unwrap().clone());
-    let form = multipart::Form::new()
-        .part("manifest", multipart::Part::text(whole.to_string()).mime_str("application/json").unwrap())
-        .part("component", multipart::Part::bytes(guest(guest_name)).mime_str("application/wasm").unwrap());
-    let pushed = reply(host.request_as(Some(key), Method::POST, "/api/skills").multipart(form)).await;
+    let pushed = try_push(host, key, whole, guest_name).await;
     assert!(pushed.status.is_success(), "{name}: {}", pushed.body);
     let path = format!("/api/skills/{}", pushed.body["id"].as_str().unwrap());
     until(async || (host.get(&path).await.body["state"] != "compiling").then_some(())).await;
     pushed
+}
+
+async fn try_push(host: &Host, key: &str, manifest: Value, guest_name: &str) -> Reply {
+    let form = multipart::Form::new()
+        .part("manifest", multipart::Part::text(manifest.to_string()).mime_str("application/json").unwrap())
+        .part("component", multipart::Part::bytes(guest(guest_name)).mime_str("application/wasm").unwrap());
+    reply(host.request_as(Some(key), Method::POST, "/api/skills").multipart(form)).await
 }
 
 /// A new key with these ceilings: its secret.

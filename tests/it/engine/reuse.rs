@@ -1,9 +1,8 @@
-use reqwest::{Method, multipart};
 use serde_json::{Value, json};
 
-use crate::support::{Host, guest, reply};
+use crate::support::Host;
 
-use super::{key, push, push_as, run};
+use super::{key, push, push_as, run, try_push};
 
 fn reuse() -> Value {
     json!({ "reuse": true })
@@ -122,10 +121,7 @@ async fn what_ends_with_each_call_cannot_be_kept() {
     let host = Host::start();
     for name in ["program", "http-handler", "module"] {
         let manifest = json!({ "name": name, "version": "1.0.0", "reuse": true });
-        let form = multipart::Form::new()
-            .part("manifest", multipart::Part::text(manifest.to_string()).mime_str("application/json").unwrap())
-            .part("component", multipart::Part::bytes(guest(name)).mime_str("application/wasm").unwrap());
-        let refused = reply(host.request_as(Some(host.key()), Method::POST, "/api/skills").multipart(form)).await;
+        let refused = try_push(&host, host.key(), manifest, name).await;
         assert_eq!(refused.summary(), "422 not_supported", "{name}: {}", refused.body);
         assert_eq!(refused.body["errors"][0]["pointer"], "/reuse", "{}", refused.body);
     }

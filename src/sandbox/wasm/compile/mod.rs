@@ -184,7 +184,7 @@ impl Keeper {
     fn compiled(&self, job: &Job) -> Option<Inspection> {
         let name = PathBuf::from(job.request.digest.hex());
         Kind::of(job.request.unmetered).into_iter().find_map(|kind| {
-            let directory = self.places.directory(kind).ok()?;
+            let directory = self.places.path(kind).ok()?;
             let cache = std::fs::File::open(&directory).ok()?;
             crate::files::open_own(&cache, &name.with_extension("cwasm")).ok()?;
             let notes = std::fs::read(directory.join(&name).with_extension("json")).ok()?;

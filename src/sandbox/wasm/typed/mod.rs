@@ -20,7 +20,9 @@ use wasmtime::{Store, format_err};
 use crate::model::{Code, Limits, RunError, plain};
 use crate::sandbox::shape::{Field, TypedExport, WitType};
 
-use super::run::{MAX_ERROR_MESSAGE, kept_or_fresh, output_bytes, output_too_large};
+use super::failures::output_too_large;
+use super::idle::kept_or_fresh;
+use super::run::{MAX_ERROR_MESSAGE, output_bytes};
 use super::state::State;
 
 /// Most bytes of the JSON of an error that a function gave; the audit keeps it.
