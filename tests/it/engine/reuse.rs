@@ -95,6 +95,12 @@ async fn what_was_ended_or_holds_something_is_not_kept_and_nothing_of_one_call_i
     push(&host, host.key(), "state-leak", reuse()).await;
     assert_eq!(count(&host, host.key(), json!({})).await, 1);
     assert_eq!(count(&host, host.key(), json!({})).await, 2);
+    // What printed holds the stream that it printed to: it is not kept, and nobody else sees the text.
+    let prints = json!({ "skillId": "state-leak", "args": { "print": true } });
+    let printed = run(&host, host.key(), prints).await;
+    assert_eq!((&printed["output"]["count"], &printed["stdout"]), (&json!(3), &json!("3\n")), "{printed}");
+    let after = run(&host, host.key(), json!({ "skillId": "state-leak" })).await;
+    assert_eq!((&after["output"]["count"], &after["stdout"]), (&json!(1), &json!("")), "{after}");
     // A run that is cut off takes its instance along.
     let cut = run(&host, host.key(), json!({ "skillId": "state-leak", "limits": { "fuel": 1 } })).await;
     assert_eq!(cut["error"]["code"], "out_of_fuel", "{cut}");
