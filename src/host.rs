@@ -16,7 +16,7 @@ use crate::egress::{EgressSettings, Guard};
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
 use crate::model::{ApprovalPolicy, Clock, Error, Secret};
 use crate::registry::Registry;
-use crate::sandbox::{CompileSettings, SandboxProvider, WasmSandbox, WasmSettings};
+use crate::sandbox::{CompileSettings, ReuseSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::secrets::{KEY_FILE, KeySource, Secrets};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
@@ -46,6 +46,8 @@ pub struct HostOptions {
     pub admission: AdmissionSettings,
     /// How components are compiled.
     pub compile: CompileSettings,
+    /// How far instances of skills that ask for it are used again.
+    pub reuse: ReuseSettings,
     /// What may be reached beside the public internet.
     pub egress: EgressSettings,
     /// What an owner may leave lying in its workspace, where its keys' ceilings say nothing else.
@@ -84,6 +86,7 @@ impl HostOptions {
                 timeout: Duration::from_secs(120),
                 workers: 2,
             },
+            reuse: ReuseSettings::default(),
             egress: EgressSettings::default(),
             workspace: DEFAULT_QUOTA,
             secrets_key: None,
@@ -151,6 +154,7 @@ impl Host {
             compile,
             telemetry: Arc::clone(&telemetry),
             egress: Guard::new(options.egress)?,
+            reuse: options.reuse,
         };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
         let registry = (blobs, options.approval);

@@ -99,5 +99,5 @@ pub use crate::model::{
     SkillRef, Status, StrictJson, compare_versions, satisfies,
 };
 pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
-pub use crate::sandbox::{CompileSettings, compile_worker};
+pub use crate::sandbox::{CompileSettings, ReuseSettings, compile_worker};
 pub use crate::workspace::Quota;

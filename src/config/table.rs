@@ -118,6 +118,10 @@ settings! {
         "Most memory of one compilation, in MiB.";
     compile_timeout: Duration as Millis, "compile.timeout_ms" = "120000",
         "Most processor time of one compilation, in milliseconds; by the clock it may take five times as long.";
+    reuse_max_calls: usize as Count, "reuse.max_calls" = "1000",
+        "Most calls of one instance of a skill that keeps its instances (`reuse`).";
+    reuse_max_idle: usize as Count, "reuse.max_idle" = "32",
+        "Most such instances that are kept between calls.";
     egress_allow_cidrs: Vec<IpNet> as Networks, "egress.allow_cidrs" = "none",
         "Networks that skills may reach although they are not of the public internet, where their grants allow it.";
     egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",

@@ -124,7 +124,10 @@ impl Family {
                 reply(outcome, execution.usage.fuel, None)
             }
             // Its record may not be whole: what it used is not known.
-            Err(error) => reply(Err(RunError::new(error.code, error.detail)), call.fuel, None),
+            Err(error) => {
+                let fuel = call.fuel.units().unwrap_or_default();
+                reply(Err(RunError::new(error.code, error.detail)), fuel, None)
+            }
         }
     }
 
@@ -150,6 +153,7 @@ impl Family {
         }
         let limits = self.limits(&skill, &line, (call.fuel, left_ms));
         let skill = self.executor.registry.runnable(skill, call.deadline).await?;
+        self.executor.registry.ready_under(&limits, &skill, call.deadline).await?;
         let reference = match function {
             Some(function) => SkillRef::FunctionOf(pin.id, function.to_owned()),
             None => SkillRef::Id(pin.id),
@@ -221,11 +225,11 @@ impl Family {
     }
 
     /// Its own limits, under every ceiling and under what the caller has left.
-    fn limits(&self, skill: &RegisteredSkill, line: &Line, (fuel, left_ms): (u64, u64)) -> Limits {
+    fn limits(&self, skill: &RegisteredSkill, line: &Line, (fuel, left_ms): (Fuel, u64)) -> Limits {
         let skill = &skill.skill;
         let own = skill.limits.intersect(skill.frozen_limits).intersect(self.caller.key.max_limits());
         let own = line.limits.map_or(own, |limits| own.intersect(limits));
-        own.intersect(Limits { fuel: Fuel::Metered(fuel), timeout_ms: left_ms, ..own })
+        own.intersect(Limits { fuel, timeout_ms: left_ms, ..own })
     }
 }
 

@@ -16,6 +16,7 @@ mod log;
 mod powers;
 mod records;
 mod retrying;
+mod reuse;
 mod running;
 
 use std::sync::Arc;
@@ -206,6 +207,7 @@ impl Executor {
         let limits = limits_for(&caller, &request, &skill.skill)?;
         let deadline = started + Duration::from_millis(limits.timeout_ms);
         let skill = self.registry.runnable(skill, deadline).await?;
+        self.registry.ready_under(&limits, &skill, deadline).await?;
         let queued = Instant::now();
         let place = self.admission.enter(caller.owner(), deadline).await?;
         // Whole microseconds, as the store keeps them: the reply and the record say the same.

@@ -20,7 +20,7 @@ use crate::store::{ArgsRecord, Claim, Claimed};
 
 use super::gathered::Gathered;
 use super::live::Present;
-use super::{Admitted, COPY_BYTES, Executor, credentials, log, powers};
+use super::{Admitted, COPY_BYTES, Executor, credentials, log, powers, reuse};
 
 /// What the caller hears: how it ended, or why it is not written down.
 pub(super) type Answer = oneshot::Sender<Result<Ended, Error>>;
@@ -287,6 +287,7 @@ fn call(executor: &Arc<Executor>, admitted: &Admitted, execution: &Execution, ga
         credentials: gathered.credentials,
         powers: powers::of(executor, admitted, execution),
         depth: admitted.line.depth(),
+        reuse: reuse::whose(admitted),
     }
 }
 

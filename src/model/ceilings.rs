@@ -112,10 +112,9 @@ impl Ceilings {
     }
 
     /// The ceilings that would hold nobody back: nothing counts what is under them yet.
-    pub fn without_effect(&self) -> [Asked; 8] {
-        let Self { rates, budgets, storage, limits, .. } = self;
+    pub fn without_effect(&self) -> [Asked; 7] {
+        let Self { rates, budgets, storage, .. } = self;
         [
-            ("/limits/cpuPercent", limits.cpu_percent.is_some_and(|percent| percent < 100)),
             ("/rates/executionsPerMinute", rates.executions_per_minute.is_some()),
             ("/budgets/executionsPerDay", budgets.executions_per_day.is_some()),
             ("/budgets/fuelPerDay", budgets.fuel_per_day.is_some()),

@@ -202,7 +202,7 @@ pub struct Denial {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// Fuel of all attempts.
+    /// Units of fuel; 0 where it was not counted.
     pub fuel: u64,
     /// Most memory at one time: all memories and tables, in bytes.
     pub memory_peak_bytes: u64,

@@ -163,6 +163,11 @@ impl Key {
         given.unwrap_or(DEFAULT_KV_BYTES).min(MAX_KV_BYTES)
     }
 
+    /// Whether what this key registers and runs may keep its instances between calls.
+    pub fn may_reuse(&self) -> bool {
+        self.is_admin() || self.ceilings.reuse
+    }
+
     /// Refuses unless the key has `scope`.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! What one execution may use up.
 
-use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 
-use super::Asked;
+use serde::{Deserialize, Serialize};
 
 /// Compute, in wasmtime's fuel units (about one per WebAssembly instruction).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,8 @@ pub struct Limits {
     pub memory_mb: u64,
     /// Compute.
     pub fuel: Fuel,
-    /// Share of one CPU in percent; 100 and more does not slow a WebAssembly guest.
+    /// Share of one processor in percent. Below 100 a WebAssembly guest is slowed to it; 100 and
+    /// more has no effect, since a guest has one thread at a time.
     pub cpu_percent: u64,
     /// Largest output, and largest stdout and stderr each, in bytes.
     pub output_bytes: u64,
@@ -174,19 +175,13 @@ impl LimitsPatch {
             ("fuel", self.fuel.and_then(Fuel::units), granted.fuel.units().unwrap_or(u64::MAX)),
         ];
         let cut = numbers.into_iter().filter_map(|(name, asked, granted)| Some((name, asked?, granted)));
-        cut.filter(|(_, asked, granted)| asked > granted)
-            .map(|(name, asked, granted)| {
-                format!("limits.{name} is {granted}, the most that the registering key may give, and not {asked}")
-            })
-            .collect()
-    }
-
-    /// The limits that ask for something whose effect is not there yet.
-    pub fn without_effect(&self) -> [Asked; 2] {
-        [
-            ("/limits/fuel", self.fuel == Some(Fuel::Unlimited)),
-            ("/limits/cpuPercent", self.cpu_percent.is_some_and(|percent| percent < 100)),
-        ]
+        let cut = cut.filter(|(_, asked, granted)| asked > granted);
+        let said = |name: &str, asked: &dyn Display, granted| {
+            format!("limits.{name} is {granted}, the most that the registering key may give, and not {asked}")
+        };
+        let fuel = granted.fuel.units().filter(|_| self.fuel == Some(Fuel::Unlimited));
+        let fuel = fuel.map(|granted| said("fuel", &"unlimited", granted));
+        cut.map(|(name, asked, granted)| said(name, &asked, granted)).chain(fuel).collect()
     }
 
     /// The name of the first limit that is given as zero, which nothing can run under.
@@ -244,6 +239,12 @@ mod tests {
                 "limits.timeoutMs is 30000, the most that the registering key may give, and not 30001",
                 "limits.fuel is 5, the most that the registering key may give, and not 6",
             ]
+        );
+        assert!(patch.cut_to(&Limits::HOST_MAXIMUM).is_empty());
+        let patch = LimitsPatch { fuel: Some(Fuel::Unlimited), ..LimitsPatch::default() };
+        assert_eq!(
+            patch.cut_to(&granted),
+            ["limits.fuel is 5, the most that the registering key may give, and not unlimited"]
         );
         assert!(patch.cut_to(&Limits::HOST_MAXIMUM).is_empty());
     }

@@ -48,12 +48,8 @@ impl SandboxFields {
     }
 
     /// The fields that ask for something whose effect is not there yet.
-    pub fn without_effect(self) -> [Asked; 3] {
-        [
-            ("/cpuLimit", self.cpu_limit.is_some_and(|percent| percent < 100)),
-            ("/networkEnabled", self.network_enabled == Some(true)),
-            ("/readOnly", self.read_only == Some(false)),
-        ]
+    pub fn without_effect(self) -> [Asked; 2] {
+        [("/networkEnabled", self.network_enabled == Some(true)), ("/readOnly", self.read_only == Some(false))]
     }
 }
 

@@ -136,6 +136,10 @@ pub struct Skill {
     pub source_provider: String,
     /// Whether it is told to those without a key; only of global skills.
     pub public: bool,
+    /// Whether it asks to keep its instances between calls.
+    pub reuse: bool,
+    /// Whether the key that registered it might let it, as that was then.
+    pub frozen_reuse: bool,
     /// Whether somebody has to accept it, or did.
     pub approval: Approval,
     /// What it asks to touch.
@@ -177,6 +181,11 @@ pub struct Skill {
 }
 
 impl Skill {
+    /// Whether its instances are kept between calls, for callers that may have that.
+    pub fn is_reused(&self) -> bool {
+        self.reuse && self.frozen_reuse
+    }
+
     /// `name@version`.
     pub fn address(&self) -> String {
         format!("{}@{}", self.name, self.version)

@@ -55,6 +55,7 @@ fn has_same_reach(skill: &Skill, seen: &Skill) -> bool {
         && skill.frozen_workspace == seen.frozen_workspace
         && skill.frozen_secrets == seen.frozen_secrets
         && skill.frozen_skills == seen.frozen_skills
+        && skill.frozen_reuse == seen.frozen_reuse
         && skill.pinned == seen.pinned
 }
 

@@ -226,6 +226,9 @@ impl Manifest {
         if self.public {
             fixed["public"] = serde_json::json!(true);
         }
+        if self.reuse {
+            fixed["reuse"] = serde_json::json!(true);
+        }
         values::into_digest(&self.grants, &mut fixed);
         let retry = self.retry.over(&Retry::default());
         if retry != Retry::default() {
@@ -250,11 +253,17 @@ impl Manifest {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let asked = [("/idempotent", self.idempotent), ("/reuse", self.reuse)];
-        let asked = asked.into_iter().chain(self.limits.without_effect());
-        let sandbox = SandboxFields { network_enabled: None, read_only: None, ..self.sandbox() };
-        refuse_without_effect(asked.chain(sandbox.without_effect()))
+        let asked = [("/idempotent", self.idempotent)];
+        refuse_without_effect(asked)
     }
+}
+
+/// Refuses to tell strangers of what is one owner's.
+pub(super) fn require_global(owner: &OwnerId, public: bool) -> Result<(), Error> {
+    if !public || owner.is_system() {
+        return Ok(());
+    }
+    Err(Error::at(Code::InvalidManifest, "/public", "only a skill of `system` can be public; leave it out"))
 }
 
 /// What is wrong with a field that has more than `most` of what it is made of.
@@ -294,7 +303,7 @@ mod tests {
         )
         .unwrap_err();
         let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/idempotent", "/reuse"]));
+        assert_eq!((error.code, places), (Code::NotSupported, vec!["/idempotent"]));
     }
 
     #[test]
@@ -304,15 +313,7 @@ mod tests {
                          "networkEnabled":false,"readOnly":true}"#;
         let (ours, theirs) = (check(ours).unwrap(), check(theirs).unwrap());
         assert_eq!((ours.limits, ours.digest), (theirs.limits, theirs.digest));
-        assert_eq!(check(r#"{"name":"a","version":"1.0.0","cpuLimit":100}"#).unwrap().limits.cpu_percent, 100);
-    }
-
-    #[test]
-    fn a_sandbox_field_without_effect_is_refused_unless_it_is_at_its_default() {
-        let text = r#"{"name":"a","version":"1.0.0","networkEnabled":true,"readOnly":false,"cpuLimit":50}"#;
-        let error = check(text).unwrap_err();
-        let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/cpuLimit"]));
+        assert_eq!(check(r#"{"name":"a","version":"1.0.0","cpuLimit":50}"#).unwrap().limits.cpu_percent, 50);
     }
 
     #[test]

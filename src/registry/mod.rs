@@ -13,6 +13,7 @@ mod pins;
 mod readying;
 mod relevance;
 mod reserved;
+mod reuse;
 mod schema;
 mod secrets;
 mod skill_md;

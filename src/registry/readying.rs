@@ -1,9 +1,9 @@
 //! After a start: making ready what is not, or no longer.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::model::{Code, Error, Skill, SkillState};
+use crate::model::{Code, Error, Fuel, Limits, Skill, SkillState};
 use crate::sandbox::PrepareRequest;
 
 use super::under_way::UnderWay;
@@ -60,13 +60,61 @@ impl Registry {
 
     fn prepare(self: &Arc<Self>, skill: &Skill) -> Result<(), Error> {
         let digest = skill.handler.digest();
-        let file = self.blob(digest);
-        let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
         let mut under_way = UnderWay::begin(self, digest);
-        let preparing = self.sandbox.prepare(PrepareRequest { owner: skill.owner.clone(), digest, file, bytes })?;
+        let preparing = self.sandbox.prepare(self.request(skill, false))?;
         under_way.preparing = Some(preparing);
         tokio::spawn(Arc::clone(self).finish_preparing(skill.clone(), under_way));
         Ok(())
+    }
+
+    fn request(&self, skill: &Skill, unmetered: bool) -> PrepareRequest {
+        let digest = skill.handler.digest();
+        let file = self.blob(digest);
+        let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
+        PrepareRequest { owner: skill.owner.clone(), digest, file, bytes, unmetered }
+    }
+
+    /// Has a skill that asks for it compiled without counting fuel, before it is first run.
+    pub(super) fn prepare_unmetered(self: &Arc<Self>, skill: &Skill) {
+        if skill.limits.fuel != Fuel::Unlimited {
+            return;
+        }
+        let mut under_way = UnderWay::begin(self, skill.handler.digest());
+        let preparing = self.sandbox.prepare(self.request(skill, true));
+        tokio::spawn(async move {
+            if let Ok(preparing) = preparing {
+                // Whoever runs it hears what is wrong.
+                let _ = (&mut under_way.preparing.insert(preparing).ready).await;
+            }
+        });
+    }
+
+    /// Waits until a skill that can run can run under these limits, too: what runs without
+    /// counting fuel is compiled once more, when that is first asked for.
+    ///
+    /// # Errors
+    ///
+    /// `compiling` if that takes longer than `deadline`, `overloaded` if too much is being compiled,
+    /// and why it cannot be compiled.
+    pub async fn ready_under(
+        self: &Arc<Self>,
+        limits: &Limits,
+        skill: &RegisteredSkill,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        if limits.fuel != Fuel::Unlimited {
+            return Ok(());
+        }
+        let skill = &skill.skill;
+        let mut under_way = UnderWay::begin(self, skill.handler.digest());
+        let preparing = under_way.preparing.insert(self.sandbox.prepare(self.request(skill, true))?);
+        match tokio::time::timeout_at(deadline.into(), &mut preparing.ready).await {
+            Ok(ready) => ready.map_err(Error::internal)?,
+            Err(_) => {
+                let detail = format!("{} is still being compiled for unlimited fuel", skill.address());
+                Err(Error::new(Code::Compiling, detail).retry_after(5))
+            }
+        }
     }
 }
 

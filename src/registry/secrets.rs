@@ -13,11 +13,13 @@ pub(super) fn require_few(secrets: &[SecretGrant]) -> Result<(), Error> {
     Err(Error::at(Code::InvalidManifest, "/grants/secrets", format!("has more than {MAX_SECRETS} secrets")))
 }
 
-/// What to say of a secret that the registering key does not grant; none means that it may all.
-pub(super) fn beyond(ceiling: Option<&[String]>, grant: &SecretGrant) -> Option<String> {
-    let name = grant.name();
-    let is_covered = ceiling.is_none_or(|names| names.iter().any(|allowed| allowed == name.as_str()));
-    (!is_covered).then(|| format!("grants.secrets {name}: the ceilings of this key do not allow it"))
+/// What to say of each secret that the registering key does not grant; none means that it may all.
+pub(super) fn beyond(ceiling: Option<&[String]>, grants: &[SecretGrant]) -> Vec<String> {
+    let covers =
+        |grant: &SecretGrant| ceiling.is_none_or(|names| names.iter().any(|name| name == grant.name().as_str()));
+    let said =
+        |grant: &SecretGrant| format!("grants.secrets {}: the ceilings of this key do not allow it", grant.name());
+    grants.iter().filter(|grant| !covers(grant)).map(said).collect()
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use crate::model::{
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillParts, SkillRecord, to_its_end};
 
-use super::manifest::{Checked, CheckedAlone, Manifest};
+use super::manifest::{Checked, CheckedAlone, Manifest, require_global};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, pins, secrets, workspace};
+use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, pins, reuse, secrets, workspace};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -141,6 +141,7 @@ impl Registry {
         let preparing = under_way.preparing.insert(preparing);
         let inspection = look(preparing, LOOK).await?;
         let parts = SkillParts { component: record, skill_md: manifest.skill_md.clone() };
+        reuse::require_possible(manifest.reuse, &inspection)?;
         let skill = self.draft(caller, (manifest, alone), inspection, record.digest)?;
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
         let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
@@ -154,8 +155,9 @@ impl Registry {
         let (registry, skill) = (Arc::clone(self), Skill { state, ..skill });
         to_its_end(async move {
             let registered = registry.keep(skill, parts, source.file()).await?;
+            let skill = registered.skill().skill.clone();
+            registry.prepare_unmetered(&skill);
             if state == SkillState::Compiling {
-                let skill = registered.skill().skill.clone();
                 tokio::spawn(Arc::clone(&registry).finish_preparing(skill, under_way));
             }
             Ok(registered)
@@ -188,16 +190,14 @@ impl Registry {
         let frozen_skills = caller.key.max_skills();
         let mut warnings = inspection.warnings;
         warnings.extend(cut);
-        warnings.extend(workspace::beyond(caller.key.max_workspace(), asked).map(str::to_owned));
+        let reuse = reuse::beyond(manifest.reuse, &caller.key);
+        warnings
+            .extend(workspace::beyond(caller.key.max_workspace(), asked).into_iter().chain(reuse).map(str::to_owned));
         warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
         let frozen_secrets = caller.key.max_secrets();
-        let secrets = manifest.grants.secrets.iter();
-        warnings.extend(secrets.filter_map(|grant| secrets::beyond(frozen_secrets.as_deref(), grant)));
+        warnings.extend(secrets::beyond(frozen_secrets.as_deref(), &manifest.grants.secrets));
         warnings.extend(pinned.iter().filter_map(|pin| pins::beyond(frozen_skills.as_deref(), pin)));
-        if inspection.minimum_memory_bytes > limits.memory_mb << 20 {
-            let needed = inspection.minimum_memory_bytes.div_ceil(1 << 20);
-            warnings.push(format!("it needs at least {needed} MiB to start; limits.memoryMb is {}", limits.memory_mb));
-        }
+        warnings.extend(too_little(limits.memory_mb, inspection.minimum_memory_bytes));
         Ok(Skill {
             id: SkillId::generate(),
             owner,
@@ -211,6 +211,8 @@ impl Registry {
             tags: manifest.tags,
             source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
             public: manifest.public,
+            reuse: manifest.reuse,
+            frozen_reuse: caller.key.may_reuse(),
             approval: Approval::None,
             grants: Grants { network, workspace: asked, ..manifest.grants },
             limits,
@@ -334,22 +336,21 @@ impl Registry {
     }
 }
 
+/// What is said of a component that cannot even start under its limit of memory.
+fn too_little(memory_mb: u64, needed: u64) -> Option<String> {
+    let mib = needed.div_ceil(1 << 20);
+    (mib > memory_mb).then(|| format!("it needs at least {mib} MiB to start; limits.memoryMb is {memory_mb}"))
+}
+
 fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> PrepareRequest {
-    PrepareRequest { owner: owner.clone(), digest: record.digest, file: file.to_owned(), bytes: record.bytes }
+    let (owner, file) = (owner.clone(), file.to_owned());
+    PrepareRequest { owner, digest: record.digest, file, bytes: record.bytes, unmetered: false }
 }
 
 /// Refuses a name outside the key's allow-list: what a key may not see, it may not put in
 /// another's way either.
 fn require_visible(caller: &Caller, name: &SkillName) -> Result<(), Error> {
     if caller.key.may_see(name) { Ok(()) } else { Err(Error::not_found("skill")) }
-}
-
-/// Refuses to tell strangers of what is one owner's.
-fn require_global(owner: &OwnerId, public: bool) -> Result<(), Error> {
-    if !public || owner.is_system() {
-        return Ok(());
-    }
-    Err(Error::at(Code::InvalidManifest, "/public", "only a skill of `system` can be public; leave it out"))
 }
 
 fn unknown_component() -> Error {

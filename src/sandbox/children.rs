@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::value::RawValue;
 
-use crate::model::RunError;
+use crate::model::{Fuel, RunError};
 
 use super::BoxFuture;
 
@@ -17,7 +17,7 @@ pub struct ChildCall {
     /// The arguments as JSON text.
     pub args: String,
     /// Fuel that the caller has left.
-    pub fuel: u64,
+    pub fuel: Fuel,
     /// When the caller is ended.
     pub deadline: Instant,
 }

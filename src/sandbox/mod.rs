@@ -29,7 +29,8 @@ pub use self::journal::Journal;
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
 pub use self::powers::Powers;
 pub use self::wasm::{
-    CompileSettings, Freshness, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker, compile_worker_main,
+    CompileSettings, Freshness, ReuseSettings, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker,
+    compile_worker_main,
 };
 
 /// A future behind an interface.
@@ -46,6 +47,8 @@ pub struct PrepareRequest {
     pub file: PathBuf,
     /// How many bytes.
     pub bytes: u64,
+    /// To run without counting fuel. What is to run both ways is made ready twice.
+    pub unmetered: bool,
 }
 
 /// What a look into a component tells.
@@ -65,9 +68,20 @@ pub struct Inspection {
     pub minimum_memory_bytes: u64,
     /// What its author should know.
     pub warnings: Vec<String>,
+    /// Whether it has async functions.
+    #[serde(default)]
+    pub(crate) concurrent: bool,
     /// How it is called. What was noted before there was a choice is a skill's.
     #[serde(default)]
     pub(crate) shape: self::shape::Shape,
+}
+
+impl Inspection {
+    /// Whether one instance can have one call after the other.
+    pub(crate) fn is_reusable(&self) -> bool {
+        use self::shape::Shape;
+        matches!(self.shape, Shape::Skill | Shape::Typed(_)) && !self.concurrent
+    }
 }
 
 /// Work on making something ready. Dropping the receivers does not stop it.
@@ -138,6 +152,8 @@ pub struct SandboxCall {
     pub powers: Option<Arc<dyn Powers>>,
     /// How many runs wait for it; 0 for one that a request started.
     pub depth: usize,
+    /// What must be the same for it to get the instance of a call before; none gets a fresh one.
+    pub reuse: Option<Digest>,
 }
 
 /// How an attempt ended, by itself or by a limit.
@@ -193,7 +209,7 @@ pub trait SandboxProvider: Send + Sync {
     /// comes through the [`Preparing`].
     fn prepare(&self, request: PrepareRequest) -> Result<Preparing, Error>;
 
-    /// Whether something was prepared before, so that it can run at once.
+    /// Whether something was prepared before, so that it can run at once with its fuel counted.
     fn is_prepared(&self, digest: Digest) -> bool;
 
     /// Loads what was prepared, so that a fault in it shows now and not at its first run.

@@ -325,6 +325,10 @@ const SKILL_TEXTS: &str = "CREATE TABLE skill_texts (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// What registered before got a fresh instance for each call.
+const REUSE: &str = "ALTER TABLE skills ADD COLUMN reuse INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE skills ADD COLUMN frozen_reuse INTEGER NOT NULL DEFAULT 0";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -338,6 +342,7 @@ const STEPS: &[&str] = &[
     RETRY,
     ALIASES_AND_APPROVAL,
     SKILL_TEXTS,
+    REUSE,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

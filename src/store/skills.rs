@@ -97,7 +97,7 @@ impl Store {
                 .prepare_cached(
                     "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
                      registered_by = ?5, frozen_network = ?6, frozen_workspace = ?7, frozen_secrets = ?8,
-                     frozen_skills = ?9, pinned = ?10, retry = ?11, public = ?12 WHERE id = ?1",
+                     frozen_skills = ?9, pinned = ?10, retry = ?11, public = ?12, reuse = ?13, frozen_reuse = ?14 WHERE id = ?1",
                 )?
                 .execute(params![
                     skill.id.as_bytes(),
@@ -112,6 +112,8 @@ impl Store {
                     to_json(&skill.pinned),
                     to_json(&skill.retry),
                     skill.public,
+                    skill.reuse,
+                    skill.frozen_reuse,
                 ])?;
             update_row(connection, &skill)
         })
@@ -216,9 +218,10 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             "INSERT INTO skills (id, owner, name, version, description, digest, schema, enabled, mode, tags,
              source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
              registered_by, manifest_digest, created_at, updated_at, frozen_network,
-             frozen_workspace, frozen_secrets, frozen_skills, pinned, retry, public, approval)
+             frozen_workspace, frozen_secrets, frozen_skills, pinned, retry, public, approval,
+             reuse, frozen_reuse)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31)",
+             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)",
         )?
         .execute(params![
             skill.id.as_bytes(),
@@ -252,6 +255,8 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             to_json(&skill.retry),
             skill.public,
             to_json(&skill.approval),
+            skill.reuse,
+            skill.frozen_reuse,
         ])
         .map(drop)
 }
@@ -294,6 +299,8 @@ pub(super) fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
         tags: json_column(text("tags")?)?,
         source_provider: row.get("source_provider")?,
         public: row.get("public")?,
+        reuse: row.get("reuse")?,
+        frozen_reuse: row.get("frozen_reuse")?,
         approval: json_column(text("approval")?)?,
         grants: json_column(text("grants")?)?,
         limits: json_column(text("limits")?)?,

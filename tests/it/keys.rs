@@ -190,13 +190,12 @@ async fn what_would_hold_nobody_back_is_refused() {
     let host = Host::start().with("hello").await;
     let ceilings = json!({
         "rates": { "executionsPerMinute": 1 }, "budgets": { "fuelPerDay": 1 }, "storage": { "skills": 1 },
-        "limits": { "cpuPercent": 50 },
     });
     let refused = host.send(Method::POST, "/api/keys", json!({ "name": "k", "ceilings": ceilings })).await;
     assert_eq!(refused.summary(), "422 not_supported");
     let errors = refused.body["errors"].as_array().unwrap();
     let places: Vec<_> = errors.iter().map(|error| error["pointer"].as_str().unwrap()).collect();
-    let wanted = ["limits/cpuPercent", "rates/executionsPerMinute", "budgets/fuelPerDay", "storage/skills"];
+    let wanted = ["rates/executionsPerMinute", "budgets/fuelPerDay", "storage/skills"];
     assert_eq!(places, wanted.map(|place| format!("/ceilings/{place}")));
     assert_eq!(host.get("/api/keys").await.body["total"], 1);
 
@@ -208,7 +207,7 @@ async fn what_would_hold_nobody_back_is_refused() {
     assert_eq!(unknown.summary(), "400 malformed");
     assert_eq!(host.get(&path).await.body["revokedAt"], Value::Null);
 
-    let run = json!({ "skillId": "hello", "limits": { "fuel": "unlimited" } });
+    let run = json!({ "skillId": "hello", "mode": "async" });
     let refused = host.send(Method::POST, "/api/skills/executions", run).await;
     assert_eq!(refused.summary(), "422 not_supported");
     assert_eq!(host.get("/api/skills/executions").await.body["total"], 0);

@@ -11,6 +11,9 @@ mod main_job;
 /// Hostile guests: every limit bites, and the host is there afterwards.
 mod limits;
 
+/// What the engine is asked for: its pace.
+mod engine;
+
 /// Keys, and what other owners may see.
 mod keys;
 

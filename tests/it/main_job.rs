@@ -114,8 +114,7 @@ async fn requests_in_the_words_of_omniroute_are_understood() {
     assert_eq!(run(json!({ "retry": { "maxRetries": 0 } })).await.status, 200);
     assert_eq!(run(json!({ "maxRetries": 2 })).await.status, 200);
     for (more, summary, pointer) in [
-        (json!({ "cpuLimit": 50 }), "422 not_supported", "/cpuLimit"),
-        (json!({ "limits": { "cpuPercent": 50 } }), "422 not_supported", "/limits/cpuPercent"),
+        (json!({ "cpuLimit": 0 }), "400 malformed", "/cpuLimit"),
         (json!({ "networkEnabled": true }), "422 not_supported", "/networkEnabled"),
         (json!({ "readOnly": false }), "422 not_supported", "/readOnly"),
         (json!({ "maxRetries": 0, "retry": {} }), "400 malformed", "/retry"),
@@ -145,16 +144,17 @@ async fn a_manifest_in_the_words_of_omniroute_is_understood() {
         manifest.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         host.send(Method::POST, "/api/skills/skillssh", manifest).await
     };
-    let refused = register(json!({ "networkEnabled": true, "readOnly": false, "cpuLimit": 10 })).await;
+    let refused = register(json!({ "timeout": 0, "cpuLimit": 10, "limits": { "cpuPercent": 20 } })).await;
     let pointers: Vec<_> =
         refused.body["errors"].as_array().unwrap().iter().map(|one| one["pointer"].as_str().unwrap()).collect();
-    assert_eq!((refused.summary().as_str(), pointers), ("422 not_supported", vec!["/cpuLimit"]));
+    assert_eq!((refused.summary().as_str(), pointers), ("422 invalid_manifest", vec!["/cpuLimit", "/timeout"]));
     let fields = json!({
-        "timeout": 1234, "memoryLimit": 32, "cpuLimit": 100, "networkEnabled": false, "readOnly": true,
+        "timeout": 1234, "memoryLimit": 32, "cpuLimit": 50, "networkEnabled": false, "readOnly": true,
         "apiKeyId": "admin",
     });
     let made = register(fields).await;
     assert_eq!(made.status, 201, "{}", made.body);
     let limits = &made.body["limits"];
     assert_eq!((&limits["timeoutMs"], &limits["memoryMb"]), (&json!(1234), &json!(32)), "{limits}");
+    assert_eq!(limits["cpuPercent"], 50);
 }

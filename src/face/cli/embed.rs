@@ -16,7 +16,7 @@ use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, DirectoryProblem, Host, HostOptions, SERVER_FILE, directory_problem};
 use crate::model::{Digest, Error, Secret};
-use crate::sandbox::{CompileSettings, THIS_PROGRAM};
+use crate::sandbox::{CompileSettings, ReuseSettings, THIS_PROGRAM};
 use crate::secrets::KeySource;
 use crate::workspace::Quota;
 
@@ -164,6 +164,7 @@ fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Fail
     options.approval = settings.approval;
     options.egress =
         EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };
+    options.reuse = ReuseSettings { max_calls: settings.reuse_max_calls, max_idle: settings.reuse_max_idle };
     options.compile = CompileSettings {
         program: THIS_PROGRAM.into(),
         memory_mb: settings.compile_memory_mb,

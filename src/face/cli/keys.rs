@@ -66,6 +66,9 @@ pub(super) struct CreateArgs {
     /// Open code mode (`run_script`) to it
     #[arg(long)]
     code_mode: bool,
+    /// Let its skills keep their instances between calls
+    #[arg(long)]
+    reuse: bool,
 }
 
 /// List keys; their secrets are not kept
@@ -146,6 +149,7 @@ fn create_body(args: &CreateArgs, now_ms: i64) -> Result<Value, Failure> {
         ("limits", Some(Value::Object(limits)).filter(|limits| *limits != json!({}))),
         ("containers", args.containers.then_some(Value::Bool(true))),
         ("codeMode", args.code_mode.then_some(Value::Bool(true))),
+        ("reuse", args.reuse.then_some(Value::Bool(true))),
     ];
     ceilings.extend(given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
     put("ceilings", Some(Value::Object(ceilings)).filter(|value| *value != json!({})));
@@ -296,11 +300,13 @@ mod tests {
             "read",
             "--containers",
             "--code-mode",
+            "--reuse",
         ]);
         let wanted = json!({
             "name": "ci", "owner": "o", "scopes": ["skills:read", "admin"], "expiresAt": "1970-01-02T00:00:00.000Z",
             "skills": ["hello"],
-            "ceilings": { "network": ["public"], "secrets": ["T"], "workspace": "read", "containers": true, "codeMode": true },
+            "ceilings": { "network": ["public"], "secrets": ["T"], "workspace": "read", "containers": true, "codeMode": true,
+                "reuse": true },
         });
         assert_eq!(all, wanted);
     }

@@ -124,8 +124,7 @@ impl RunBody {
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
         let asked = [("/mode", self.mode.as_ref().is_some_and(|mode| mode != "sync"))];
-        let asked = asked.into_iter();
-        refuse_without_effect(asked.chain(self.limits.without_effect()).chain(self.sandbox().without_effect()))
+        refuse_without_effect(asked.into_iter().chain(self.sandbox().without_effect()))
     }
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct SkillBody<'a> {
     source_provider: &'a str,
     /// Whether it is told to those without a key.
     public: bool,
+    /// Whether it asks to keep its instances between calls.
+    reuse: bool,
     /// Whether somebody has to accept it before it may run (`pending`), or did.
     #[schema(schema_with = shapes::approval)]
     approval: &'static str,
@@ -119,6 +121,7 @@ pub(crate) fn skill(skill: &Skill, aliases: &[Alias]) -> Value {
         aliases: aliases.iter().map(Alias::as_str).collect(),
         source_provider: &skill.source_provider,
         public: skill.public,
+        reuse: skill.reuse,
         approval: skill.approval.as_str(),
         approved_by,
         approved_at,

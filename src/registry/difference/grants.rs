@@ -23,6 +23,7 @@ struct Side<'a> {
     skills: Option<&'a [String]>,
     pinned: &'a [Pin],
     public: bool,
+    reuse: bool,
 }
 
 impl<'a> Side<'a> {
@@ -36,6 +37,7 @@ impl<'a> Side<'a> {
             skills: skill.frozen_skills.as_deref(),
             pinned: &skill.pinned,
             public: skill.public,
+            reuse: skill.is_reused(),
         }
     }
 
@@ -43,7 +45,7 @@ impl<'a> Side<'a> {
     fn nothing(grants: &'a Grants) -> Self {
         let name = "no version before".to_owned();
         let (network, secrets, skills, pinned) = (&[], Some(&[][..]), Some(&[][..]), &[]);
-        Self { name, grants, network, workspace: Access::None, secrets, skills, pinned, public: false }
+        Self { name, grants, network, workspace: Access::None, secrets, skills, pinned, public: false, reuse: false }
     }
 
     /// Whether a request that `rule` allows might go out.
@@ -83,6 +85,7 @@ pub(super) fn changes(old: Option<&Skill>, new: &Skill) -> Vec<Change> {
     changes.extend(skills(&old, &new));
     changes.extend(switch("/grants/kv", (old.grants.kv, new.grants.kv), &["keep values", &old.name]));
     changes.extend(switch("/public", (old.public, new.public), &["be seen without a key", &old.name]));
+    changes.extend(switch("/reuse", (old.reuse, new.reuse), &["keep its instances between calls", &old.name]));
     changes.extend(values("config", &old.grants.config, &new.grants.config));
     changes.extend(values("env", &old.grants.env, &new.grants.env));
     changes

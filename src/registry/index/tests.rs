@@ -25,6 +25,8 @@ pub(in crate::registry) fn skill(owner: &str, version: &str) -> Skill {
         frozen_workspace: crate::model::Access::None,
         frozen_secrets: Some(Vec::new()),
         frozen_skills: Some(Vec::new()),
+        reuse: false,
+        frozen_reuse: false,
         pinned: Vec::new(),
         functions: Vec::new(),
         imports: Vec::new(),

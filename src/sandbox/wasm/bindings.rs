@@ -10,8 +10,9 @@ use wasmtime_wasi_http::p2::types::HostOutgoingRequest;
 
 use crate::model::Digest;
 
+use super::engine::Kind;
 use super::state::State;
-use super::{children, egress, files, keyvalue, logging, settings, sockets};
+use super::{children, egress, files, keyvalue, logging, preview3, settings, sockets};
 
 wasmtime::component::bindgen!({ path: "wit", world: "skill" });
 
@@ -25,12 +26,13 @@ const MAX_PATH: usize = 8 << 10;
 const MAX_AUTHORITY: usize = 512;
 
 /// A linker with all of WASI 0.2, `wasi:http` and our own interfaces: a guest may import
-/// any of them; what they do is decided when they are called.
+/// any of them; what they do is decided when they are called. For components with async functions
+/// WASI 0.3 is there too.
 ///
 /// # Errors
 ///
 /// Only if two of them define the same name.
-pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+pub(super) fn linker(engine: &Engine, kind: Kind) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
@@ -45,6 +47,9 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     settings::link(&mut linker)?;
     keyvalue::link(&mut linker)?;
     children::link(&mut linker)?;
+    if kind.concurrent {
+        preview3::link(&mut linker)?;
+    }
     Ok(linker)
 }
 

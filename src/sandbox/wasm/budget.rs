@@ -86,6 +86,19 @@ impl Share {
     }
 }
 
+impl Share {
+    /// Another share of the same, with nothing in it.
+    pub(super) fn empty(&self) -> Self {
+        Self { all: Arc::clone(&self.all), own: Arc::clone(&self.own), bytes: 0 }
+    }
+
+    /// Whether a quarter of what its owner, or all, may have is in use.
+    pub(super) fn is_tight(&self) -> bool {
+        let is_tight = |pot: &Pot| pot.used.load(Ordering::Relaxed) > pot.most / 4;
+        is_tight(&self.own) || is_tight(&self.all)
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.own.give_back(self.bytes);

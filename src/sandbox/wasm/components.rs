@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -97,11 +97,6 @@ impl Components {
         Ok(Self { engine, linker, modules, directory, opened, loaded: Mutex::default() })
     }
 
-    /// Where the code lies.
-    pub(super) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     /// Whether the component's code is there. What others could have written is not: it is
     /// made anew.
     pub(super) fn has_code(&self, digest: Digest) -> bool {
@@ -129,26 +124,28 @@ impl Components {
         serde_json::from_slice(&notes).ok()
     }
 
+    /// The component, if it is in memory.
+    pub(super) fn loaded(&self, digest: Digest) -> Option<Arc<Loaded>> {
+        self.loaded.lock().get(&digest).cloned()
+    }
+
     /// The component, from memory or from its code.
     ///
     /// # Errors
     ///
     /// `compiling` if its code is not there, `invalid_component` if it does not fit this host.
     pub(super) fn get(&self, digest: Digest) -> Result<Arc<Loaded>, Error> {
-        if let Some(loaded) = self.loaded.lock().get(&digest) {
-            return Ok(Arc::clone(loaded));
+        if let Some(loaded) = self.loaded(digest) {
+            return Ok(loaded);
         }
         let loaded = Arc::new(self.load(digest)?);
         self.loaded.lock().insert(digest, Arc::clone(&loaded));
         Ok(loaded)
     }
 
-    /// Forgets a component and its code.
+    /// Forgets a component, but not its code.
     pub(super) fn forget(&self, digest: Digest) {
         self.loaded.lock().remove(&digest);
-        for kind in ["cwasm", "json", "wit"] {
-            let _ = std::fs::remove_file(self.file(digest, kind));
-        }
     }
 
     /// Removes all code, also that of other engines, but the code of these.

@@ -51,6 +51,11 @@ impl Egress {
         }
     }
 
+    /// The way out that all guests share.
+    pub(super) fn guard(&self) -> Arc<Guard> {
+        Arc::clone(&self.guard)
+    }
+
     /// What was not given, and how many bytes went out and in.
     pub(super) fn end(self) -> (Vec<Denial>, u64) {
         let denials = std::mem::take(&mut *self.denials.lock());

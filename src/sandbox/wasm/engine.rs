@@ -6,6 +6,8 @@ use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAlloc
 
 use crate::model::{Error, Limits};
 
+use super::preview3::MAX_TASKS;
+
 /// Stack of a guest, in bytes. Deeper recursion is a trap.
 const GUEST_STACK: usize = 512 << 10;
 /// Stack of a guest together with the host calls on top of it, in bytes.
@@ -27,6 +29,62 @@ const SPARSE_IMAGE: u64 = 64 << 10;
 /// Most address space for the memories of a pool, in slots of a little more than 4 GiB: a
 /// process has 128 TiB, and most of that stays free.
 const MAX_SLOTS: u32 = 8192;
+
+/// Most of them for the memories of each other engine, so that there is room for all.
+const MAX_OTHER_SLOTS: u32 = 2048;
+
+/// Most instances at one time of components with async functions: all their stacks together are
+/// some thousands of mappings, of which a process has 65,530.
+const MAX_CONCURRENT: u32 = 64;
+
+/// What an engine is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// For guests whose fuel is not counted, which makes most of them faster.
+    pub(super) unmetered: bool,
+    /// For components with async functions; all others are faster without.
+    pub(super) concurrent: bool,
+}
+
+impl Kind {
+    /// For nearly everything.
+    pub(super) const PLAIN: Self = Self { unmetered: false, concurrent: false };
+    /// All others.
+    pub(super) const OTHERS: [Self; 3] = [
+        Self { unmetered: false, concurrent: true },
+        Self { unmetered: true, concurrent: false },
+        Self { unmetered: true, concurrent: true },
+    ];
+
+    /// Which of the others it is, if it is one.
+    pub(super) fn other(self) -> Option<usize> {
+        Self::OTHERS.iter().position(|other| *other == self)
+    }
+
+    /// How many run at one time where `most` may in all. Those with async functions may have many
+    /// stacks each.
+    pub(super) fn instances(self, most: u32) -> u32 {
+        if self.concurrent { most.min(MAX_CONCURRENT) } else { most }
+    }
+
+    /// Stacks for so many instances.
+    fn stacks(self, instances: u32) -> u32 {
+        if self.concurrent { instances.saturating_mul(MAX_TASKS / 2) } else { instances }
+    }
+
+    /// Those for components of either sort.
+    pub(super) fn of(unmetered: bool) -> [Self; 2] {
+        [false, true].map(|concurrent| Self { unmetered, concurrent })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fuel = if self.unmetered { "without" } else { "with" };
+        let functions = if self.concurrent { "with" } else { "without" };
+        write!(f, "{fuel} fuel and {functions} async functions")
+    }
+}
 
 /// An engine, and what it has room for.
 pub(super) struct Running {
@@ -59,10 +117,11 @@ impl fmt::Display for Reset {
 
 /// What compiled code depends on: the same for the compile worker and the host, so that one
 /// may load what the other made.
-pub(super) fn config() -> Config {
+pub(super) fn config(kind: Kind) -> Config {
     let mut config = Config::new();
     config
-        .consume_fuel(true)
+        .consume_fuel(!kind.unmetered)
+        .concurrency_support(kind.concurrent)
         .epoch_interruption(true)
         .max_wasm_stack(GUEST_STACK)
         .async_stack_size(FIBER_STACK)
@@ -78,20 +137,25 @@ pub(super) fn config() -> Config {
     config
 }
 
-/// Builds the engine for running `instances` at one time, with the best allocator that this
+/// Builds an engine for running `instances` at one time, with the best allocator that this
 /// machine has room for: at best, each of them may have all that one component may have.
 ///
 /// # Errors
 ///
 /// `internal` if not even the plainest engine can be built.
-pub(super) fn engine(instances: u32) -> Result<Running, Error> {
+pub(super) fn engine(kind: Kind, instances: u32) -> Result<Running, Error> {
     let scan = PoolingAllocationConfig::is_pagemap_scan_available();
     let reset = if scan { Reset::PagemapScan } else { Reset::Decommit };
-    let all = instances.saturating_mul(MAX_MEMORIES).min(MAX_SLOTS);
+    let most = if kind == Kind::PLAIN { MAX_SLOTS } else { MAX_OTHER_SLOTS };
+    let all = instances.saturating_mul(MAX_MEMORIES).min(most);
     for memories in [all, instances, instances / 8] {
-        let memories = memories.clamp(2 * MAX_MEMORIES, MAX_SLOTS);
-        let mut config = config();
-        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(instances.max(1), memories, reset)));
+        let memories = memories.clamp(2 * MAX_MEMORIES, most);
+        let mut config = config(kind);
+        config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(
+            (kind, instances.max(1)),
+            memories,
+            reset,
+        )));
         match Engine::new(&config) {
             Ok(engine) => return Ok(Running { engine, reset, memories }),
             Err(error) => tracing::warn!(
@@ -100,12 +164,12 @@ pub(super) fn engine(instances: u32) -> Result<Running, Error> {
             ),
         }
     }
-    let engine = Engine::new(&config()).map_err(Error::internal)?;
+    let engine = Engine::new(&config(kind)).map_err(Error::internal)?;
     Ok(Running { engine, reset: Reset::OnDemand, memories: all })
 }
 
 /// Only memories take much address space: of the rest there is what `instances` may have at most.
-fn pool(instances: u32, memories: u32, reset: Reset) -> PoolingAllocationConfig {
+fn pool((kind, instances): (Kind, u32), memories: u32, reset: Reset) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     #[expect(clippy::cast_possible_truncation, reason = "4 GiB fit the address space of a 64-bit host")]
     let memory = (Limits::HOST_MAXIMUM.memory_mb << 20) as usize;
@@ -113,7 +177,7 @@ fn pool(instances: u32, memories: u32, reset: Reset) -> PoolingAllocationConfig 
         .total_core_instances(instances.saturating_mul(MAX_CORE_INSTANCES))
         .total_memories(memories)
         .total_tables(instances.saturating_mul(MAX_TABLES))
-        .total_stacks(instances)
+        .total_stacks(kind.stacks(instances))
         .max_memory_size(memory)
         .table_elements(MAX_TABLE_ELEMENTS)
         .max_core_instances_per_component(MAX_CORE_INSTANCES)
@@ -142,7 +206,11 @@ mod tests {
             engine.precompile_compatibility_hash().hash(&mut hasher);
             hasher.finish()
         };
-        let host = engine(64).unwrap().engine;
-        assert_eq!(hash(&host), hash(&Engine::new(&config()).unwrap()));
+        let mut hashes = std::collections::HashSet::new();
+        for kind in Kind::OTHERS.into_iter().chain([Kind::PLAIN]) {
+            let host = engine(kind, 64).unwrap().engine;
+            assert_eq!(hash(&host), hash(&Engine::new(&config(kind)).unwrap()));
+            assert!(hashes.insert(hash(&host)), "what one loads the others do not: {kind}");
+        }
     }
 }

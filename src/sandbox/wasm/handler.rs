@@ -21,8 +21,9 @@ use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
 use crate::model::{Code, Limits, RunError, plain};
 use crate::sandbox::SandboxCall;
 
+use super::failures::output_too_large;
 use super::program::text;
-use super::run::{Called, MAX_ERROR_MESSAGE, output_bytes, output_too_large};
+use super::run::{Called, MAX_ERROR_MESSAGE, output_bytes};
 use super::state::State;
 
 /// What the request is for. The host is a name that there is nowhere.

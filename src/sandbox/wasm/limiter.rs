@@ -23,6 +23,21 @@ impl MemoryLimiter {
         Self { limit, used: 0, refused: false, starved: false, share }
     }
 
+    /// Counts for another call, with what is in use already. The limit is not below that.
+    pub(super) fn again(&mut self, limit: u64) {
+        (self.limit, self.refused, self.starved) = (limit, false, false);
+    }
+
+    /// Whether its owner, or all together, have so much that none of it should lie idle.
+    pub(super) fn is_tight(&self) -> bool {
+        self.share.is_tight()
+    }
+
+    /// A limiter for nothing, with a share of the same.
+    pub(super) fn empty(&self) -> Self {
+        Self::new(0, self.share.empty())
+    }
+
     /// Whether the host had not what the guest's limit allows.
     pub(super) fn starved(&self) -> bool {
         self.starved

@@ -7,13 +7,17 @@ mod compile;
 mod components;
 mod egress;
 mod engine;
+mod failures;
 mod files;
 mod handler;
+mod idle;
 mod keyvalue;
 mod limiter;
 mod logging;
 mod output;
+mod pace;
 mod preview1;
+mod preview3;
 mod probe;
 mod program;
 mod room;
@@ -23,31 +27,29 @@ mod sockets;
 mod state;
 mod threads;
 mod ticker;
+mod tiers;
+mod turns;
 mod typed;
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
-use wasmtime::Engine;
 
 use crate::egress::Guard;
-use crate::model::{Code, Digest, Error};
+use crate::model::{Code, Digest, Error, Fuel};
 use crate::telemetry::Telemetry;
 
 use super::shape::Shape;
 use super::{BoxFuture, PrepareRequest, Preparing, ReadyRun, SandboxCall, SandboxProvider};
 
 use self::compile::Compiler;
-use self::components::Components;
-use self::engine::{Reset, Running};
-use self::room::Room;
-use self::run::Guests;
-use self::ticker::Ticker;
+use self::engine::Reset;
+use self::tiers::Tiers;
 
 pub use self::compile::{CompileSettings, THIS_PROGRAM, compile_worker, compile_worker_main};
+pub use self::idle::ReuseSettings;
 pub use self::probe::Freshness;
 
 /// How many task polls a guest thread does between two looks at timers and wake-ups. Guests
@@ -69,13 +71,14 @@ pub struct WasmSettings {
     pub telemetry: Arc<Telemetry>,
     /// The guests' way out.
     pub egress: Arc<Guard>,
+    /// How far instances are used again.
+    pub reuse: ReuseSettings,
 }
 
 /// Runs WebAssembly components, each call in a fresh instance.
 pub struct WasmSandbox {
-    components: Components,
+    tiers: Tiers,
     compiler: Compiler,
-    guests: Guests,
     reset: Reset,
 }
 
@@ -88,27 +91,16 @@ impl WasmSandbox {
     /// `unavailable` if the cache is not safe to load code from; `internal` if the engine
     /// or a thread cannot be made.
     pub fn new(settings: WasmSettings) -> Result<Self, Error> {
-        let Running { engine, reset, memories } = engine::engine(settings.instances.saturating_add(room::DEPTHS))?;
+        let (tiers, reset) = Tiers::start(&settings)?;
         tracing::info!(sandbox.reset = %reset, "Guests run in fresh instances: {reset}");
-        let hash = compatibility(&engine);
-        let linker = bindings::linker(&engine).map_err(Error::internal)?;
-        let ticker = Ticker::start(engine.weak())?;
-        let guests = Guests::start(
-            engine.clone(),
-            ticker,
-            Room::new(settings.instances, memories),
-            Arc::clone(&settings.egress),
-        )?;
-        let modules = preview1::linker(&engine).map_err(Error::internal)?;
-        let components = Components::open(engine, (linker, modules), settings.cache.join(&hash))?;
-        let compiler = Compiler::start(settings, components.directory(), &hash);
-        Ok(Self { components, compiler, guests, reset })
+        let compiler = Compiler::start(settings, Arc::clone(tiers.places()))?;
+        Ok(Self { tiers, compiler, reset })
     }
 }
 
 impl SandboxProvider for WasmSandbox {
     fn prepare(&self, request: PrepareRequest) -> Result<Preparing, Error> {
-        let Some(inspection) = self.components.inspection(request.digest) else {
+        let Some(inspection) = self.tiers.inspection(request.digest, request.unmetered) else {
             return self.compiler.submit(request);
         };
         let (inspected, inspected_answer) = oneshot::channel();
@@ -119,21 +111,21 @@ impl SandboxProvider for WasmSandbox {
     }
 
     fn is_prepared(&self, digest: Digest) -> bool {
-        self.components.has_code(digest)
+        self.tiers.has_code(digest)
     }
 
     fn check(&self, digest: Digest) -> Result<(), Error> {
-        self.components.get(digest).map(drop)
+        self.tiers.find(digest, false).map(drop)
     }
 
     fn ready(&self, call: SandboxCall) -> Result<Box<dyn ReadyRun>, Error> {
-        let loaded = self.components.get(call.digest)?;
-        Ok(Box::new(self.guests.ready(loaded, call)))
+        let (tier, loaded) = self.tiers.find(call.digest, call.limits.fuel == Fuel::Unlimited)?;
+        Ok(Box::new(tier.guests.ready(loaded, call)))
     }
 
     fn wit(&self, digest: Digest, file: PathBuf) -> BoxFuture<'_, Result<String, Error>> {
         Box::pin(async move {
-            if self.components.notes(digest).is_some_and(|notes| notes.shape == Shape::Module) {
+            if self.tiers.plain().components.notes(digest).is_some_and(|notes| notes.shape == Shape::Module) {
                 return Err(Error::new(Code::NotFound, "a core module has no WIT"));
             }
             self.compiler.wit(digest, &file).await
@@ -141,17 +133,10 @@ impl SandboxProvider for WasmSandbox {
     }
 
     fn forget(&self, digest: Digest) {
-        self.components.forget(digest);
+        self.tiers.forget(digest);
     }
 
     fn forget_all_but(&self, digests: &HashSet<Digest>) -> Result<(), Error> {
-        self.components.forget_all_but(digests).map_err(Error::internal)
+        self.tiers.plain().components.forget_all_but(digests).map_err(Error::internal)
     }
-}
-
-/// A name for everything that compiled code depends on: version, settings, processor.
-fn compatibility(engine: &Engine) -> String {
-    let mut hasher = DefaultHasher::new();
-    engine.precompile_compatibility_hash().hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }

@@ -143,6 +143,9 @@ impl OutputStream for CappedOutput {
 impl AsyncWrite for CappedOutput {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.keep(bytes);
+        if self.overflow == Overflow::Ends && self.is_full() {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
         Poll::Ready(Ok(bytes.len()))
     }
 

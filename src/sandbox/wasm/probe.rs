@@ -31,9 +31,9 @@ impl WasmSandbox {
     ///
     /// As a run.
     pub async fn freshness(&self, call: SandboxCall, rounds: usize) -> Result<Freshness, Error> {
-        let loaded = self.components.get(call.digest)?;
-        let instance_us = self.guests.time(Arc::clone(&loaded), call.clone(), rounds, false).await?;
-        let call_us = self.guests.time(loaded, call, rounds, true).await?;
+        let (tier, loaded) = self.tiers.find(call.digest, false)?;
+        let instance_us = tier.guests.time(Arc::clone(&loaded), call.clone(), rounds, false).await?;
+        let call_us = tier.guests.time(loaded, call, rounds, true).await?;
         Ok(Freshness { instance_us, call_us, reset: self.reset.to_string() })
     }
 }
@@ -65,6 +65,7 @@ impl SandboxCall {
             credentials: Arc::default(),
             powers: None,
             depth: 0,
+            reuse: None,
         }
     }
 }

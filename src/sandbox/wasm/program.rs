@@ -9,8 +9,9 @@ use wasmtime_wasi::I32Exit;
 use crate::model::{Code, Limits, RunError};
 use crate::sandbox::SandboxCall;
 
+use super::failures::output_too_large;
 use super::output::CappedOutput;
-use super::run::{Called, output_bytes, output_too_large};
+use super::run::{Called, output_bytes};
 use super::state::State;
 
 /// Runs a component with a `wasi:cli/run`.
@@ -59,7 +60,8 @@ fn outcome(state: &mut State, ended: Result<i32>, limits: &Limits) -> Called {
         },
     };
     state.exit_code = Some(code);
-    if code == 0 { Ok(output(&state.stdout, limits)) } else { Ok(Err(exit_nonzero(code))) }
+    // A program that could not print all that it wanted may have ended itself for that.
+    if code == 0 || state.stdout.is_full() { Ok(output(&state.stdout, limits)) } else { Ok(Err(exit_nonzero(code))) }
 }
 
 fn exit_nonzero(code: i32) -> RunError {

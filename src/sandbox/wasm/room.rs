@@ -59,6 +59,17 @@ impl Room {
         Self { all: Part::new(instances.max(1), memories - DEPTHS * back), deeper }
     }
 
+    /// Whether an instance with this many memories would find room at once.
+    pub(super) fn has(&self, memories: u32) -> bool {
+        let Part { instances, memories: free, most } = &self.all;
+        instances.available_permits() > 0 && free.available_permits() >= memories.min(*most) as usize
+    }
+
+    /// Whether there is hardly room for others.
+    pub(super) fn is_tight(&self) -> bool {
+        !self.has(MEMORIES)
+    }
+
     /// Takes room for an instance with this many memories that `depth` others wait for, and waits
     /// for it until `deadline`.
     ///

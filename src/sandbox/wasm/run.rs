@@ -1,26 +1,30 @@
 //! One attempt: a fresh instance, one call, and what came of it.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use wasmtime::component::{ComponentType, Lift};
-use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, format_err};
+use wasmtime::component::{ComponentType, Instance, Lift};
+use wasmtime::{Engine, Store, UpdateDeadline, format_err};
 use wasmtime_wasi::I32Exit;
 
 use crate::egress::Guard;
-use crate::model::{Code, Error, Fuel, Limits, RunError, Usage, plain};
-use crate::sandbox::{Ended, Ends, ReadyRun, SandboxCall, SandboxReply};
+use crate::model::{Code, Digest, Error, Limits, RunError, Usage, plain};
+use crate::sandbox::{Ended, ReadyRun, SandboxCall, SandboxReply};
 
 use super::budget::{Budget, Share};
 use super::components::{Entry, Loaded};
+use super::idle::{Held, Idle, Kept, ReuseSettings, Whose};
 use super::output::{CappedOutput, Overflow};
-use super::room::{self, Room};
-use super::state::{MAX_RESOURCES, State};
+use super::pace::Paced;
+use super::room::{Room, Taken};
+use super::state::State;
 use super::threads::{Handles, Threads};
 use super::ticker::Ticker;
-use super::{handler, preview1, program, typed};
+use super::turns::Turns;
+use super::{failures, handler, idle, preview1, preview3, program, typed};
 
 /// What a guest may hand over in one call besides its output, in bytes.
 const HOST_CALL_BYTES: usize = 64 << 10;
@@ -39,18 +43,29 @@ struct SkillError {
     message: String,
 }
 
-/// Runs guests.
+/// Runs guests on one engine.
 pub(super) struct Guests {
     host: Arc<Host>,
-    threads: Threads,
+    threads: Handles,
 }
 
-/// What all guests share.
+/// What guests on all engines share.
+pub(super) struct Shared {
+    threads: Threads,
+    budget: Arc<Budget>,
+    egress: Arc<Guard>,
+    reuse: ReuseSettings,
+}
+
+/// What guests on one engine share.
 struct Host {
     engine: Engine,
     ticker: Ticker,
     room: Room,
-    budget: Budget,
+    /// Where one owner's runs could take all of it.
+    turns: Option<Turns>,
+    idle: Arc<Idle>,
+    budget: Arc<Budget>,
     egress: Arc<Guard>,
 }
 
@@ -76,29 +91,67 @@ impl ReadyRun for Guest {
 impl Host {
     /// Runs the call to its end, its deadline, or until it is cancelled.
     async fn run(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<SandboxReply, Error> {
+        let whose = Whose::of(&call);
+        if let Some(Kept { held, taken }) = self.idle.take(&call) {
+            let _ticking = self.ticker.hold();
+            let attempt = Attempt::again(held, loaded, call, Arc::clone(&self.egress))?;
+            return Ok(self.keep(whose, taken, attempt.run().await));
+        }
+        let _turn = match &self.turns {
+            // Those that others wait for came in with these.
+            Some(turns) if call.depth == 0 => tokio::select! {
+                biased;
+                turn = turns.take(&call.context.owner, call.deadline) => Some(turn?),
+                () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(failures::cancelled())),
+            },
+            _ => None,
+        };
+        self.idle.make_room(&self.room, loaded.memories);
         // Given back when the instance is gone, also when this task is ended from outside.
-        let _taken = tokio::select! {
+        let taken = tokio::select! {
             biased;
             taken = self.room.take(loaded.memories, call.depth, call.deadline) => taken?,
-            () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(cancelled())),
+            () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(failures::cancelled())),
         };
         let _ticking = self.ticker.hold();
         let held = (self.budget.share(&call.context.owner), Arc::clone(&self.egress));
         // The store is made and freed on one thread: memory that wanders between threads is dear.
-        Ok(Attempt::new(&self.engine, loaded, call, held)?.run().await)
+        let ended = Attempt::new(&self.engine, loaded, call, held)?.run().await;
+        Ok(self.keep(whose, taken, ended))
+    }
+
+    /// Keeps the instance for the next call, if that may have it.
+    fn keep(&self, whose: Option<Whose>, taken: Taken, (reply, held): (SandboxReply, Option<Held>)) -> SandboxReply {
+        if let (Some(whose), Some(held)) = (whose, held) {
+            self.idle.put(whose, Kept { held, taken }, &self.room);
+        }
+        reply
+    }
+}
+
+impl Shared {
+    /// Starts the threads.
+    pub(super) fn start(egress: Arc<Guard>, reuse: ReuseSettings) -> Result<Self, Error> {
+        Ok(Self { threads: Threads::start()?, budget: Arc::new(Budget::of_this_machine()), egress, reuse })
     }
 }
 
 impl Guests {
-    /// Starts the threads.
-    pub(super) fn start(engine: Engine, ticker: Ticker, room: Room, egress: Arc<Guard>) -> Result<Self, Error> {
-        let host = Host { engine, ticker, room, budget: Budget::of_this_machine(), egress };
-        Ok(Self { host: Arc::new(host), threads: Threads::start()? })
+    /// Guests on this engine, with what all share.
+    pub(super) fn new(engine: Engine, ticker: Ticker, (room, turns): (Room, Option<Turns>), shared: &Shared) -> Self {
+        let (budget, egress) = (Arc::clone(&shared.budget), Arc::clone(&shared.egress));
+        let host = Host { engine, ticker, room, turns, idle: Idle::new(shared.reuse), budget, egress };
+        Self { host: Arc::new(host), threads: shared.threads.handles() }
     }
 
     /// A call that can begin.
     pub(super) fn ready(&self, loaded: Arc<Loaded>, call: SandboxCall) -> impl ReadyRun + use<> {
-        Guest { host: Arc::clone(&self.host), threads: self.threads.handles(), loaded, call }
+        Guest { host: Arc::clone(&self.host), threads: self.threads.clone(), loaded, call }
+    }
+
+    /// Gives up what is kept of a component.
+    pub(super) fn forget(&self, component: Digest) {
+        self.host.idle.forget(component);
     }
 
     /// Median time in microseconds of `rounds` fresh instances, each with one call or none.
@@ -111,7 +164,7 @@ impl Guests {
     ) -> Result<f64, Error> {
         let taken = self.host.room.take(loaded.memories, asked.depth, asked.deadline).await?;
         let host = Arc::clone(&self.host);
-        let task = self.threads.handles().even.spawn(async move {
+        let task = self.threads.even.spawn(async move {
             let _taken = taken;
             let mut times = Vec::with_capacity(rounds);
             for _ in 0..rounds {
@@ -121,7 +174,7 @@ impl Guests {
                 let held = (host.budget.share(&asked.context.owner), Arc::clone(&host.egress));
                 let mut attempt = Attempt::new(&host.engine, Arc::clone(&loaded), asked, held)?;
                 let ended = if with_call {
-                    call(&mut attempt.store, &loaded, &attempt.call, args).await.map(drop)
+                    call((&mut attempt.store, &mut None), &loaded, &attempt.call, args).await.map(drop)
                 } else {
                     loaded.entry.instantiate(&mut attempt.store).await
                 };
@@ -143,6 +196,9 @@ struct Attempt {
     call: SandboxCall,
     stdout: CappedOutput,
     stderr: CappedOutput,
+    /// Its instance, once there is one; the calls that it had before.
+    instance: Option<Instance>,
+    calls: usize,
 }
 
 impl Attempt {
@@ -153,14 +209,35 @@ impl Attempt {
         (share, egress): (Share, Arc<Guard>),
     ) -> Result<Self, Error> {
         let overflow = if loaded.entry.is_program() { Overflow::Ends } else { Overflow::Forgotten };
-        let state = State::new(&call, (share, overflow), egress);
-        let (stdout, stderr) = (state.stdout.clone(), state.stderr.clone());
-        let mut store = Store::new(engine, state);
+        let mut store = Store::new(engine, State::new(&call, (share, overflow), egress));
         store.limiter(|state| &mut state.limiter);
-        let fuel = fuel_units(&call.limits);
-        store.set_fuel(fuel).map_err(Error::internal)?;
-        // Compiled code keeps count by itself, and tells only when a step is used up.
-        store.fuel_async_yield_interval(Some(FUEL_STEP)).map_err(Error::internal)?;
+        preview3::bound(&mut store);
+        store.epoch_deadline_callback(|store| {
+            let in_time = Instant::now() < store.data().deadline;
+            Ok(if in_time { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
+        });
+        Self::with((store, None, 0), loaded, call)
+    }
+
+    /// Another call of an instance that was kept.
+    fn again(held: Held, loaded: Arc<Loaded>, call: SandboxCall, egress: Arc<Guard>) -> Result<Self, Error> {
+        let Held { mut store, instance, calls } = held;
+        store.data_mut().renew(&call, Overflow::Forgotten, egress);
+        Self::with((store, Some(instance), calls), loaded, call)
+    }
+
+    /// Sets everything that is counted for one call.
+    fn with(
+        (mut store, instance, calls): (Store<State>, Option<Instance>, usize),
+        loaded: Arc<Loaded>,
+        call: SandboxCall,
+    ) -> Result<Self, Error> {
+        let (stdout, stderr) = (store.data().stdout.clone(), store.data().stderr.clone());
+        if let Some(fuel) = call.limits.fuel.units() {
+            store.set_fuel(fuel).map_err(Error::internal)?;
+            // Compiled code keeps count by itself, and tells only when a step is used up.
+            store.fuel_async_yield_interval(Some(FUEL_STEP)).map_err(Error::internal)?;
+        }
         let handed_over = match &loaded.entry {
             Entry::Run(..) | Entry::Command(..) | Entry::Http(..) => output_bytes(&call.limits),
             Entry::Typed(..) => typed::host_call_bytes(&call.limits),
@@ -168,94 +245,68 @@ impl Attempt {
         };
         store.set_hostcall_fuel(handed_over + HOST_CALL_BYTES);
         store.set_epoch_deadline(1);
-        store.epoch_deadline_callback(|store| {
-            let in_time = Instant::now() < store.data().deadline;
-            Ok(if in_time { UpdateDeadline::Yield(1) } else { UpdateDeadline::Interrupt })
-        });
-        Ok(Self { store, loaded, call, stdout, stderr })
+        Ok(Self { store, loaded, call, stdout, stderr, instance, calls })
     }
 
-    async fn run(mut self) -> SandboxReply {
+    async fn run(mut self) -> (SandboxReply, Option<Held>) {
         let deadline = tokio::time::Instant::from_std(self.call.deadline);
         let args = std::mem::take(&mut self.call.args);
         let cancel = self.call.cancel.clone();
-        let called = tokio::select! {
-            biased;
-            called = tokio::time::timeout_at(deadline, call(&mut self.store, &self.loaded, &self.call, args)) => Some(called),
-            () = cancel.cancelled() => None,
+        let called = {
+            let mut work = pin!(call((&mut self.store, &mut self.instance), &self.loaded, &self.call, args));
+            let paced = Paced::new(self.call.limits.cpu_percent, work.as_mut());
+            tokio::select! {
+                biased;
+                called = tokio::time::timeout_at(deadline, paced) => Some(called),
+                () = cancel.cancelled() => None,
+            }
         };
         let fuel_left = self.store.get_fuel().unwrap_or_default();
         let exit_code = exit_code(&called);
         let outcome = match called {
-            None => Err(cancelled()),
-            Some(Err(_)) => Err(timeout(&self.call)),
+            None => Err(failures::cancelled()),
+            Some(Err(_)) => Err(failures::timeout(&self.call)),
             // The timer ticks in milliseconds; an answer that came in between is late all the same.
-            Some(_) if Instant::now() >= self.call.deadline => Err(timeout(&self.call)),
-            Some(Ok(Err(error))) => Err(self.failure(&error)),
+            Some(_) if Instant::now() >= self.call.deadline => Err(failures::timeout(&self.call)),
+            Some(Ok(Err(error))) => Err(failures::of(&error, &self.call, &self.store.data().limiter)),
             Some(Ok(Ok(Err(error)))) => Err(error),
             Some(Ok(Ok(Ok(text)))) => output(text, &self.call.limits),
         };
-        let state = self.store.into_data();
+        let fuel = self.call.limits.fuel.units().unwrap_or_default().saturating_sub(fuel_left);
+        let memory_peak_bytes = self.store.data().limiter.peak();
+        let well = self.call.reuse.is_some() && self.is_well(&outcome);
+        let (state, held) = idle::ended((self.store, &self.call), self.instance.filter(|_| well), self.calls + 1);
         let exit_code = state.exit_code.or(exit_code);
         let (mut denials, egress_bytes) = state.egress.end();
         denials.extend(state.files.end());
         let (stdout, stdout_truncated) = self.stdout.take();
         let (stderr, stderr_truncated) = self.stderr.take();
-        SandboxReply {
+        let reply = SandboxReply {
             outcome,
             streams: crate::model::Streams { stdout, stderr, stdout_truncated, stderr_truncated },
             said: state.context.journal.take(),
             exit_code,
-            usage: Usage {
-                fuel: fuel_units(&self.call.limits).saturating_sub(fuel_left),
-                memory_peak_bytes: state.limiter.peak(),
-                egress_bytes,
-                ..Usage::default()
-            },
+            usage: Usage { fuel, memory_peak_bytes, egress_bytes, ..Usage::default() },
             denials,
-        }
+        };
+        (reply, held)
     }
 
-    /// What an error of the engine means.
-    fn failure(&self, error: &wasmtime::Error) -> RunError {
-        let limits = &self.call.limits;
-        if let Some(I32Exit(code)) = error.downcast_ref() {
-            return RunError::new(Code::Trap, format!("the guest called exit({code}) instead of returning"));
-        }
-        if error.is::<PoolConcurrencyLimitError>() {
-            // It has done nothing wrong.
-            let none = room::none();
-            return RunError::new(none.code, none.detail);
-        }
-        let trap = error.downcast_ref::<Trap>();
-        match trap {
-            Some(Trap::Interrupt) => return timeout(&self.call),
-            Some(Trap::OutOfFuel) => return out_of_fuel(limits),
-            _ => {}
-        }
-        if self.store.data().limiter.starved() {
-            return RunError::new(Code::Unavailable, "the host had no more memory for your guests; try again");
-        }
-        if self.store.data().limiter.refused() {
-            return out_of_memory(limits);
-        }
-        let text = format!("{error:#}");
-        if text.contains("fuel allocated for hostcalls") {
-            return output_too_large(limits);
-        }
-        if text.contains("resource table has no free keys") {
-            let message = format!("the guest holds more than {MAX_RESOURCES} host resources");
-            return RunError::new(Code::Trap, message);
-        }
-        match trap {
-            Some(trap) => RunError::new(Code::Trap, plain(&trap.to_string(), MAX_ERROR_MESSAGE)),
-            None => RunError::new(Code::Trap, plain(&error.root_cause().to_string(), MAX_ERROR_MESSAGE)),
-        }
+    /// Whether the instance came to no harm and holds nothing: it may have another call.
+    fn is_well(&self, outcome: &Result<Box<RawValue>, RunError>) -> bool {
+        let state = self.store.data();
+        let returned = outcome.as_ref().map_or_else(|error| error.code == Code::SkillError, |_| true);
+        returned && !state.limiter.refused() && !state.limiter.starved() && state.is_let_go()
     }
 }
 
-/// Makes the call that was `asked` for in a fresh instance.
-async fn call(store: &mut Store<State>, loaded: &Loaded, asked: &SandboxCall, args: String) -> Called {
+/// Makes the call that was `asked` for in a fresh instance, or in one that was kept.
+async fn call(
+    (store, kept): (&mut Store<State>, &mut Option<Instance>),
+    loaded: &Loaded,
+    asked: &SandboxCall,
+    args: String,
+) -> Called {
     // Each other way in a place of its own, so that this one carries none of them along.
     let (instance, run) = match &loaded.entry {
         Entry::Run(instance, run) => (instance, *run),
@@ -265,10 +316,10 @@ async fn call(store: &mut Store<State>, loaded: &Loaded, asked: &SandboxCall, ar
         Entry::Typed(instance, functions) => {
             let function = functions.get(&*asked.function);
             let function = function.ok_or_else(|| format_err!("it has no function `{}`", asked.function))?;
-            return Box::pin(typed::call(store, instance, function, (&args, &asked.limits))).await;
+            return Box::pin(typed::call(store, (instance, kept), function, (&args, &asked.limits))).await;
         }
     };
-    let instance = instance.instantiate_async(&mut *store).await?;
+    let instance = idle::kept_or_fresh(store, instance, kept).await?;
     let run = instance.get_typed_func::<(String,), (Result<String, SkillError>,)>(&mut *store, run)?;
     Ok(run.call_async(store, (args,)).await?.0.map_err(|error| skill_error(&error)))
 }
@@ -280,13 +331,6 @@ fn exit_code<E>(called: &Option<Result<Called, E>>) -> Option<i32> {
     }
 }
 
-fn fuel_units(limits: &Limits) -> u64 {
-    match limits.fuel {
-        Fuel::Metered(units) => units,
-        Fuel::Unlimited => u64::MAX,
-    }
-}
-
 pub(super) fn output_bytes(limits: &Limits) -> usize {
     usize::try_from(limits.output_bytes).unwrap_or(usize::MAX >> 1)
 }
@@ -294,7 +338,7 @@ pub(super) fn output_bytes(limits: &Limits) -> usize {
 /// Takes a guest's text as output: within its limit, and JSON.
 fn output(text: String, limits: &Limits) -> Result<Box<RawValue>, RunError> {
     if text.len() > output_bytes(limits) {
-        return Err(output_too_large(limits));
+        return Err(failures::output_too_large(limits));
     }
     RawValue::from_string(text)
         .map_err(|error| RunError::new(Code::InvalidOutput, format!("the output is not JSON: {error}")))
@@ -306,33 +350,4 @@ fn skill_error(error: &SkillError) -> RunError {
         message: plain(&error.message, MAX_ERROR_MESSAGE),
         detail: Some(json!({ "code": plain(&error.code, MAX_ERROR_CODE) })),
     }
-}
-
-/// The end of a run that is not to go on.
-fn cancelled() -> RunError {
-    RunError::new(Code::Cancelled, "somebody cancelled it, its caller left, or the host stopped")
-}
-
-/// The failure of a run whose deadline passed.
-fn timeout(call: &SandboxCall) -> RunError {
-    let (setting, value) = match call.ends {
-        Ends::Attempt => ("attemptTimeoutMs", call.limits.attempt_timeout_ms),
-        Ends::Whole => ("timeoutMs", call.limits.timeout_ms),
-    };
-    RunError::new(Code::Timeout, format!("stopped after {value} ms (limits.{setting})"))
-}
-
-fn out_of_fuel(limits: &Limits) -> RunError {
-    let message = format!("used up {} units of fuel (limits.fuel)", fuel_units(limits));
-    RunError::new(Code::OutOfFuel, message)
-}
-
-fn out_of_memory(limits: &Limits) -> RunError {
-    let message = format!("wanted more than {} MiB of memory (limits.memoryMb)", limits.memory_mb);
-    RunError::new(Code::OutOfMemory, message)
-}
-
-pub(super) fn output_too_large(limits: &Limits) -> RunError {
-    let message = format!("gave the host more than {} bytes (limits.outputBytes)", limits.output_bytes);
-    RunError::new(Code::OutputTooLarge, message)
 }

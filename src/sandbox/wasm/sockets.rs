@@ -17,7 +17,7 @@ const TCP: &str = "wasi:sockets/tcp-create-socket@0.2.12";
 const UDP: &str = "wasi:sockets/udp-create-socket@0.2.12";
 const NAMES: &str = "wasi:sockets/ip-name-lookup@0.2.12";
 /// Most bytes of a name in a denial.
-const MAX_NAME: usize = 256;
+pub(super) const MAX_NAME: usize = 256;
 
 type Store<'a> = StoreContextMut<'a, State>;
 type Refused<T> = wasmtime::Result<(Result<Resource<T>, ErrorCode>,)>;
@@ -51,7 +51,8 @@ pub(super) fn close(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn deny(state: &State, import: &str, asked: &str) {
+/// Notes that a socket was not given.
+pub(super) fn deny(state: &State, import: &str, asked: &str) {
     let fix = "no grant opens sockets: use wasi:http, and ask for grants.network in the manifest".to_owned();
     state.egress.deny(Denial { import: import.to_owned(), asked: asked.to_owned(), grant: "none".to_owned(), fix });
 }

@@ -16,6 +16,7 @@ use crate::sandbox::{Powers, RunContext, SandboxCall};
 use super::budget::Share;
 use super::egress::Egress;
 use super::files::{FilesView, GuestFiles};
+use super::idle::without_powers;
 use super::limiter::MemoryLimiter;
 use super::output::{CappedOutput, Overflow};
 
@@ -59,6 +60,32 @@ impl State {
     /// The state for a call, with a share of the memory and a way out. `overflow` is what becomes
     /// of stdout when it is full.
     pub(super) fn new(call: &SandboxCall, (share, overflow): (Share, Overflow), egress: Arc<Guard>) -> Self {
+        Self::with(call, (MemoryLimiter::new(call.limits.memory_mb << 20, share), overflow), egress)
+    }
+
+    /// The state for another call of an instance: nothing of the one before but the memory that is
+    /// counted.
+    pub(super) fn renew(&mut self, call: &SandboxCall, overflow: Overflow, egress: Arc<Guard>) {
+        let empty = self.limiter.empty();
+        let limiter = std::mem::replace(&mut self.limiter, empty);
+        *self = Self::with(call, (limiter, overflow), egress);
+        self.limiter.again(call.limits.memory_mb << 20);
+    }
+
+    /// Lets go of everything that was for the call but the memory that is counted, and gives it.
+    pub(super) fn let_go(&mut self, call: &SandboxCall) -> Self {
+        let empty = (self.limiter.empty(), Overflow::Forgotten);
+        let mut bare = Self::with(&without_powers(call), empty, self.egress.guard());
+        std::mem::swap(&mut bare.limiter, &mut self.limiter);
+        std::mem::replace(self, bare)
+    }
+
+    /// Whether the guest holds nothing of the host's.
+    pub(super) fn is_let_go(&self) -> bool {
+        self.table.is_empty() && self.preview1.is_none()
+    }
+
+    fn with(call: &SandboxCall, (limiter, overflow): (MemoryLimiter, Overflow), egress: Arc<Guard>) -> Self {
         let limits = &call.limits;
         #[expect(clippy::cast_possible_truncation, reason = "at most 64 MiB")]
         let cap = limits.output_bytes as usize;
@@ -67,7 +94,7 @@ impl State {
         let mut http = WasiHttpCtx::new();
         http.set_field_size_limit(MAX_FIELDS);
         Self {
-            limiter: MemoryLimiter::new(limits.memory_mb << 20, share),
+            limiter,
             deadline: call.deadline,
             context: Arc::clone(&call.context),
             stdout: CappedOutput::new(cap, overflow),

@@ -57,9 +57,11 @@ async fn measure(scratch: &Path) -> Result<Freshness, Error> {
         compile: options.compile,
         telemetry: Arc::clone(&Telemetry::new()),
         egress: Guard::new(options.egress)?,
+        reuse: options.reuse,
     })?;
     let digest = Digest::of(HELLO);
-    let request = PrepareRequest { owner: OwnerId::system(), digest, file, bytes: HELLO.len() as u64 };
+    let request =
+        PrepareRequest { owner: OwnerId::system(), digest, file, bytes: HELLO.len() as u64, unmetered: false };
     sandbox.prepare(request)?.ready.await.map_err(Error::internal)??;
     sandbox.freshness(SandboxCall::detached(digest, ARGS), ROUNDS).await
 }

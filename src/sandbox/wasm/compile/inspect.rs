@@ -39,6 +39,27 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
             "terminal-stderr",
         ],
     ),
+    (
+        "wasi:cli",
+        "^0.3",
+        &[
+            "environment",
+            "exit",
+            "types",
+            "stdin",
+            "stdout",
+            "stderr",
+            "terminal-input",
+            "terminal-output",
+            "terminal-stdin",
+            "terminal-stdout",
+            "terminal-stderr",
+        ],
+    ),
+    ("wasi:clocks", "^0.3", &["types", "monotonic-clock", "system-clock"]),
+    ("wasi:random", "^0.3", &["random", "insecure", "insecure-seed"]),
+    ("wasi:filesystem", "^0.3", &["types", "preopens"]),
+    ("wasi:sockets", "^0.3", &["types", "ip-name-lookup"]),
     ("wasi:io", "^0.2", &["error", "poll", "streams"]),
     ("wasi:clocks", "^0.2", &["monotonic-clock", "wall-clock"]),
     ("wasi:random", "^0.2", &["random", "insecure", "insecure-seed"]),
@@ -87,9 +108,16 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
     }
     let seen = walk(bytes)?;
     let kind = if seen.module { "module" } else { "component" };
-    let types = Validator::new_with_features(features())
-        .validate_all(bytes)
-        .map_err(|error| format!("it is not a valid {kind}: {}", plain(&error.to_string(), MAX_TEXT)))?;
+    let valid = |features| Validator::new_with_features(features).validate_all(bytes);
+    // What is valid without async functions has none.
+    let (types, concurrent) = match valid(features() - WasmFeatures::CM_ASYNC) {
+        Ok(types) => (types, false),
+        Err(_) => (
+            valid(features())
+                .map_err(|error| format!("it is not a valid {kind}: {}", plain(&error.to_string(), MAX_TEXT)))?,
+            true,
+        ),
+    };
     if seen.module {
         let imports = module::look(types.as_ref())?;
         return Ok(describe(bytes, Seen { imports, ..seen }, Found::alone(Shape::Module)));
@@ -99,7 +127,8 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
         return Err(format!("it imports what this host does not have: {}", unknown.join(", ")));
     }
     let found = entries(&types, &seen.exports)?;
-    Ok(describe(bytes, seen, found))
+    let concurrent = concurrent || seen.imports.iter().any(|name| name.starts_with("wasi:") && name.contains("@0.3."));
+    Ok(Inspection { concurrent, ..describe(bytes, seen, found) })
 }
 
 /// The proposals that are on: what the engine's settings say, minus threads and 64-bit memories.
@@ -203,8 +232,8 @@ fn entries(types: &Types, exports: &[String]) -> Result<Found, String> {
     let exported = if exports.is_empty() { "nothing".to_owned() } else { exports.join(", ") };
     Err(format!(
         "it does not export `run: func(args: string) -> result<string, skill-error>` of the world \
-         skillvisor:skill/skill, nor any other function, nor `wasi:cli/run` or \
-         `wasi:http/incoming-handler` of version 0.2; it exports {exported}"
+         skillvisor:skill/skill, nor any other function, nor `wasi:cli/run` of version \
+         0.2 or 0.3, nor `wasi:http/incoming-handler` of version 0.2; it exports {exported}"
     ))
 }
 
@@ -254,6 +283,7 @@ fn describe(bytes: &[u8], seen: Seen, found: Found) -> Inspection {
         imports: seen.imports,
         minimum_memory_bytes: seen.memory_bytes,
         warnings: found.warnings,
+        concurrent: false,
         shape: found.shape,
     }
 }
@@ -281,6 +311,22 @@ mod tests {
         )
         .unwrap_err();
         assert!(error.ends_with("a:b/c@1.0.0, wasi:io/poll@0.3.0, d"), "{error}");
+    }
+
+    #[test]
+    fn what_needs_async_functions_is_told_apart_and_http_of_that_age_is_refused() {
+        let with = |import: &str| {
+            look(&format!(
+                r#"(component {import} (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+                   (func (export "f") (canon lift (core func $i "f"))))"#
+            ))
+        };
+        let concurrent = |import: &str| with(import).unwrap().concurrent;
+        assert!(!concurrent(r#"(import "wasi:io/poll@0.2.3" (instance))"#));
+        assert!(concurrent(r#"(import "wasi:random/random@0.3.0" (instance))"#));
+        assert!(concurrent(r#"(import "wasi:io/poll@0.2.3" (instance)) (type (stream u8))"#));
+        let error = with(r#"(import "wasi:http/client@0.3.0" (instance))"#).unwrap_err();
+        assert!(error.ends_with("wasi:http/client@0.3.0"), "{error}");
     }
 
     #[test]

@@ -29,6 +29,8 @@ use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::telemetry::Telemetry;
 
 use super::WasmSettings;
+use super::engine::Kind;
+use super::tiers::Places;
 
 use self::print::Printer;
 use self::protocol::Message;
@@ -71,9 +73,12 @@ pub(super) struct Compiler {
 }
 
 impl Compiler {
-    /// Starts as many workers' keepers as the settings say. `cache` is where code goes;
-    /// `hash` names the engine it is for.
-    pub(super) fn start(settings: WasmSettings, cache: &Path, hash: &str) -> Self {
+    /// Starts as many workers' keepers as the settings say. `places` is where code goes.
+    ///
+    /// # Errors
+    ///
+    /// `internal` if that cannot be made.
+    pub(super) fn start(settings: WasmSettings, places: Arc<Places>) -> Result<Self, Error> {
         let WasmSettings { compile: settings, temporary, telemetry, .. } = settings;
         let queue = Arc::new(Queue::new(Arc::clone(&telemetry)));
         let all = std::iter::repeat_n(Serves::All, settings.workers.max(1));
@@ -82,14 +87,13 @@ impl Compiler {
                 serves,
                 queue: Arc::clone(&queue),
                 settings: settings.clone(),
-                cache: cache.to_owned(),
-                hash: hash.to_owned(),
+                places: Arc::clone(&places),
                 temporary: temporary.clone(),
                 telemetry: Arc::clone(&telemetry),
             };
             tokio::spawn(keeper.keep());
         }
-        Self { queue, printer: Printer::new(settings, cache.to_owned(), temporary) }
+        Ok(Self { queue, printer: Printer::new(settings, places.directory(Kind::PLAIN)?, temporary) })
     }
 
     /// The WIT of the component in `file`.
@@ -124,8 +128,7 @@ struct Keeper {
     serves: Serves,
     queue: Arc<Queue>,
     settings: CompileSettings,
-    cache: PathBuf,
-    hash: String,
+    places: Arc<Places>,
     temporary: PathBuf,
     telemetry: Arc<Telemetry>,
 }
@@ -157,7 +160,8 @@ impl Keeper {
             return Ok(());
         }
         let files = (job.request.file.as_path(), output);
-        let mut child = worker::spawn(&self.settings, files, (&job.request.digest.hex(), &self.hash))?;
+        let task = worker::task(self.places.hash(Kind::PLAIN)?, job.request.unmetered);
+        let mut child = worker::spawn(&self.settings, files, (&job.request.digest.hex(), &task))?;
         let pid = child.id().unwrap_or_default();
         tracing::info!(worker.pid = pid, component.digest = %job.request.digest, "Compile worker {pid} started");
         let work = tokio::time::timeout(self.settings.timeout * CLOCK, self.follow(job, &mut child));
@@ -170,17 +174,22 @@ impl Keeper {
                 return Err(Error::new(Code::Unavailable, detail).retry_after(30));
             }
         };
-        self.keep_code(job, &inspection, output).await.map_err(Error::internal)
+        let kind = Kind { unmetered: job.request.unmetered, concurrent: inspection.concurrent };
+        let directory = self.places.directory(kind)?;
+        keep_code((directory, job.request.digest), &inspection, output).await.map_err(Error::internal)
     }
 
     /// What was found in the component, if another job for the same bytes has compiled them
     /// while this one waited.
     fn compiled(&self, job: &Job) -> Option<Inspection> {
         let name = PathBuf::from(job.request.digest.hex());
-        let cache = std::fs::File::open(&self.cache).ok()?;
-        crate::files::open_own(&cache, &name.with_extension("cwasm")).ok()?;
-        let notes = std::fs::read(self.cache.join(name).with_extension("json")).ok()?;
-        serde_json::from_slice(&notes).ok()
+        Kind::of(job.request.unmetered).into_iter().find_map(|kind| {
+            let directory = self.places.path(kind).ok()?;
+            let cache = std::fs::File::open(&directory).ok()?;
+            crate::files::open_own(&cache, &name.with_extension("cwasm")).ok()?;
+            let notes = std::fs::read(directory.join(&name).with_extension("json")).ok()?;
+            serde_json::from_slice(&notes).ok()
+        })
     }
 
     /// Reads what the worker says, to its end.
@@ -247,21 +256,25 @@ impl Keeper {
         );
         Error::new(Code::InvalidComponent, detail)
     }
+}
 
-    /// Moves the code to where it is looked for: whole or not at all, also after a power cut.
-    async fn keep_code(&self, job: &Job, inspection: &Inspection, output: &Path) -> std::io::Result<()> {
-        let name = self.cache.join(job.request.digest.hex());
-        let notes = output.with_extension("json");
-        let text = serde_json::to_vec(inspection)?;
-        let (cache, output) = (self.cache.clone(), output.to_owned());
-        tokio::task::spawn_blocking(move || {
-            crate::files::write_durably(&notes, &text)?;
-            std::fs::rename(&notes, name.with_extension("json"))?;
-            std::fs::rename(&output, name.with_extension("cwasm"))?;
-            crate::files::sync_directory(&cache)
-        })
-        .await?
-    }
+/// Moves the code to where it is looked for: whole or not at all, also after a power cut.
+async fn keep_code(
+    (directory, digest): (PathBuf, Digest),
+    inspection: &Inspection,
+    output: &Path,
+) -> std::io::Result<()> {
+    let name = directory.join(digest.hex());
+    let notes = output.with_extension("json");
+    let text = serde_json::to_vec(inspection)?;
+    let output = output.to_owned();
+    tokio::task::spawn_blocking(move || {
+        crate::files::write_durably(&notes, &text)?;
+        std::fs::rename(&notes, name.with_extension("json"))?;
+        std::fs::rename(&output, name.with_extension("cwasm"))?;
+        crate::files::sync_directory(&directory)
+    })
+    .await?
 }
 
 /// The error for a program that was started as worker and does not behave as one.

@@ -51,6 +51,7 @@ fn inspection() -> impl Strategy<Value = Inspection> {
             imports,
             minimum_memory_bytes,
             warnings: Vec::new(),
+            concurrent: false,
             shape: Shape::default(),
         },
     )

@@ -236,6 +236,7 @@ mod tests {
             digest: Digest::of(owner.as_bytes()),
             file: "/nowhere".into(),
             bytes,
+            unmetered: false,
         };
         Job::new(request).0
     }

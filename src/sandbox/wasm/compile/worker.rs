@@ -17,7 +17,8 @@ use super::protocol::Message;
 use super::{CompileSettings, print};
 use crate::model::{Code, Digest, Error};
 use crate::sandbox::shape::Shape;
-use crate::sandbox::wasm::{compatibility, engine};
+use crate::sandbox::wasm::engine::{self, Kind};
+use crate::sandbox::wasm::tiers::compatibility;
 
 /// Largest code file of all, in bytes.
 const MAX_CODE: u64 = 1 << 30;
@@ -139,13 +140,21 @@ impl Task {
         if self.hash == print::WIT {
             return self.print();
         }
-        let engine = Engine::new(&engine::config()).map_err(Failure::unfit)?;
-        if compatibility(&engine) != self.hash {
-            return Err(Failure::unfit("it is of another version than the host"));
-        }
+        let plain = Engine::new(&engine::config(Kind::PLAIN)).map_err(Failure::unfit)?;
+        let hash = compatibility(&plain);
+        let unmetered = match &self.hash {
+            task if *task == self::task(&hash, false) => false,
+            task if *task == self::task(&hash, true) => true,
+            _ => return Err(Failure::unfit("it is of another version than the host")),
+        };
         let bytes = self.bytes()?;
         let found = inspect(&bytes).map_err(Failure::Component)?;
         let is_module = found.shape == Shape::Module;
+        let kind = Kind { unmetered, concurrent: found.concurrent };
+        let engine = match kind {
+            Kind::PLAIN => plain,
+            kind => Engine::new(&engine::config(kind)).map_err(Failure::unfit)?,
+        };
         say(&Message::Inspected(Box::new(found)));
         let code = if is_module { engine.precompile_module(&bytes) } else { engine.precompile_component(&bytes) };
         let code = code.map_err(|error| Failure::Component(reason(&error)))?;
@@ -172,8 +181,14 @@ impl Task {
     }
 }
 
+/// What a worker is to do: compile for the engine of this name, or for the one beside it that
+/// does not count fuel.
+pub(super) fn task(hash: &str, unmetered: bool) -> String {
+    if unmetered { format!("{hash}-unmetered") } else { hash.to_owned() }
+}
+
 /// Starts a worker for the component of this name and the output, which is made; the component's
-/// digest; and what is to be done: the name of the engine to compile for, or [`print::WIT`].
+/// digest; and what is to be done: a [`task`], or [`print::WIT`].
 pub(super) fn spawn(
     settings: &CompileSettings,
     (component, output): (&Path, &Path),

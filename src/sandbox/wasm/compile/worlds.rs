@@ -6,16 +6,22 @@ use wasmparser::types::TypesRef;
 
 use crate::sandbox::shape::Shape;
 
-/// The versions that fit.
+/// The versions that fit, and of programs those whose `run` is async.
 const VERSIONS: &str = "^0.2";
+const ASYNC_VERSIONS: &str = "^0.3";
 
 /// How a component that exports `names` is called, if it is of such a world.
 pub(super) fn find(types: TypesRef<'_>, names: &[String]) -> Option<Shape> {
-    let command = names.iter().find(|name| has(types, name, ("wasi:cli/run", "run"), is_run));
-    if let Some(name) = command {
+    let run = ("wasi:cli/run", "run");
+    let is_command = |versions, is_async| {
+        let fits = move |types: TypesRef<'_>, function: &ComponentFuncType| is_run(types, function, is_async);
+        names.iter().find(|name| has(types, name, (run, versions), fits))
+    };
+    if let Some(name) = is_command(VERSIONS, false).or_else(|| is_command(ASYNC_VERSIONS, true)) {
         return Some(Shape::Command(name.clone()));
     }
-    let http = names.iter().find(|name| has(types, name, ("wasi:http/incoming-handler", "handle"), is_handle));
+    let handle = (("wasi:http/incoming-handler", "handle"), VERSIONS);
+    let http = names.iter().find(|name| has(types, name, handle, is_handle));
     http.map(|name| Shape::Http(name.clone()))
 }
 
@@ -23,12 +29,12 @@ pub(super) fn find(types: TypesRef<'_>, names: &[String]) -> Option<Shape> {
 fn has(
     types: TypesRef<'_>,
     name: &str,
-    (interface, function): (&str, &str),
+    ((interface, function), versions): ((&str, &str), &str),
     fits: impl Fn(TypesRef<'_>, &ComponentFuncType) -> bool,
 ) -> bool {
     let version = name.strip_prefix(interface).and_then(|rest| rest.strip_prefix('@'));
     let version = version.and_then(|version| Version::parse(version).ok());
-    if !version.is_some_and(|version| VersionReq::parse(VERSIONS).is_ok_and(|range| range.matches(&version))) {
+    if !version.is_some_and(|version| VersionReq::parse(versions).is_ok_and(|range| range.matches(&version))) {
         return false;
     }
     let Some(ComponentEntityType::Instance(id)) = types.component_item_for_export(name).map(|item| item.ty) else {
@@ -40,11 +46,11 @@ fn has(
     }
 }
 
-/// `func() -> result`.
-fn is_run(types: TypesRef<'_>, function: &ComponentFuncType) -> bool {
+/// `func() -> result`, async or not.
+fn is_run(types: TypesRef<'_>, function: &ComponentFuncType, is_async: bool) -> bool {
     let Some(ComponentValType::Type(result)) = &function.result else { return false };
     let plain = matches!(&types[*result], ComponentDefinedType::Result { ok: None, err: None, .. });
-    plain && function.params.is_empty() && !function.async_
+    plain && function.params.is_empty() && function.async_ == is_async
 }
 
 /// `func(request: own<incoming-request>, response-out: own<response-outparam>)`.

@@ -14,13 +14,15 @@ mod properties;
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Val};
+use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Val};
 use wasmtime::{Store, format_err};
 
 use crate::model::{Code, Limits, RunError, plain};
 use crate::sandbox::shape::{Field, TypedExport, WitType};
 
-use super::run::{MAX_ERROR_MESSAGE, output_bytes, output_too_large};
+use super::failures::output_too_large;
+use super::idle::kept_or_fresh;
+use super::run::{MAX_ERROR_MESSAGE, output_bytes};
 use super::state::State;
 
 /// Most bytes of the JSON of an error that a function gave; the audit keeps it.
@@ -68,10 +70,11 @@ pub(super) fn host_call_bytes(limits: &Limits) -> usize {
     output_bytes(limits).saturating_mul(size_of::<Val>()).min(memory)
 }
 
-/// Calls `function` in a fresh instance with `args`, an object by parameter name.
+/// Calls `function` in an instance that was kept, or in a fresh one, with `args`, an object by
+/// parameter name.
 pub(super) async fn call(
     store: &mut Store<State>,
-    instance: &InstancePre<State>,
+    (instance, kept): (&InstancePre<State>, &mut Option<Instance>),
     function: &TypedFunction,
     (args, limits): (&str, &Limits),
 ) -> wasmtime::Result<Result<String, RunError>> {
@@ -79,7 +82,7 @@ pub(super) async fn call(
         Ok(params) => params,
         Err(error) => return Ok(Err(error)),
     };
-    let instance = instance.instantiate_async(&mut *store).await?;
+    let instance = kept_or_fresh(store, instance, kept).await?;
     let export = instance.get_func(&mut *store, function.index);
     let export = export.ok_or_else(|| format_err!("the component has lost a function"))?;
     let mut results = vec![Val::Bool(false); usize::from(function.result.is_some())];
