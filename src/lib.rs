@@ -81,6 +81,8 @@ pub mod sandbox;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod secrets;
 #[cfg_attr(not(internals), doc(hidden))]
+pub mod sources;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod store;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod telemetry;

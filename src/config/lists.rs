@@ -2,6 +2,8 @@
 
 use ipnet::IpNet;
 
+use crate::model::SourceRule;
+
 use super::kinds::Kind;
 use super::sources::Given;
 
@@ -54,6 +56,19 @@ impl Kind for Origins {
             (parsed.origin().ascii_serialization() == text.to_ascii_lowercase()).then(|| text.to_owned())
         };
         words(given, origin)
+    }
+}
+
+/// Sources of skills, maybe none.
+pub(super) enum SourceRules {}
+
+impl Kind for SourceRules {
+    type Value = Vec<SourceRule>;
+    const WORD: &'static str = "SOURCE[,SOURCE]";
+    const ALLOWED: &'static str = "sources with commas between, such as https://skills.example/*,oci://ghcr.io/acme/*";
+
+    fn read(given: &Given) -> Option<Vec<SourceRule>> {
+        words(given, |text| text.parse().ok())
     }
 }
 

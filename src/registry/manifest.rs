@@ -9,6 +9,7 @@ use crate::model::{
     SkillName, Tag, refuse_without_effect,
 };
 
+use super::installing::Origin;
 use super::reserved::require_free;
 use super::secrets::require_few;
 use super::{schema, values};
@@ -72,6 +73,9 @@ pub struct Manifest {
     pub network_enabled: Option<bool>,
     /// As it is there.
     pub read_only: Option<bool>,
+    /// Where it was installed from; nothing that anybody writes.
+    #[serde(skip)]
+    pub origin: Option<Origin>,
 }
 
 /// What a manifest means without its component.

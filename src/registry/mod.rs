@@ -5,6 +5,7 @@ mod approval;
 mod difference;
 mod functions;
 mod index;
+mod installing;
 mod listing;
 mod manifest;
 mod network;
@@ -44,6 +45,7 @@ use self::index::Index;
 
 pub use self::aliases::AliasMove;
 pub use self::difference::{Change, ChangeKind, Difference};
+pub use self::installing::Origin;
 pub use self::listing::Place;
 pub use self::manifest::Manifest;
 pub use self::schema::Checker;

@@ -318,6 +318,9 @@ CREATE TABLE skill_aliases (
 ) STRICT, WITHOUT ROWID;
 "#;
 
+/// What was registered before was uploaded.
+const SOURCE: &str = "ALTER TABLE skills ADD COLUMN source TEXT";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -330,6 +333,7 @@ const STEPS: &[&str] = &[
     FROZEN_SKILLS,
     RETRY,
     ALIASES_AND_APPROVAL,
+    SOURCE,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

@@ -18,6 +18,7 @@ use crate::host::{ADMIN_KEY_FILE, Host, HostOptions, SERVER_FILE, is_locked};
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, THIS_PROGRAM};
 use crate::secrets::KeySource;
+use crate::sources::SourceSettings;
 use crate::workspace::Quota;
 
 use super::exit::{Exit, Failure};
@@ -164,6 +165,12 @@ fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Fail
     options.approval = settings.approval;
     options.egress =
         EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };
+    options.sources = SourceSettings {
+        allowed: settings.install_allowed_sources.clone(),
+        insecure_hosts: settings.registry_insecure_hosts.clone(),
+        timeout: settings.install_timeout,
+        max_bytes: settings.upload_max_bytes,
+    };
     options.compile = CompileSettings {
         program: THIS_PROGRAM.into(),
         memory_mb: settings.compile_memory_mb,

@@ -75,6 +75,22 @@ pub(super) enum SkillState {
     Unavailable,
 }
 
+/// Where a skill was installed from.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub(super) struct SkillSource {
+    /// `url`, `oci` or `git`.
+    kind: String,
+    /// The source as it was named, without a URL's query.
+    from: String,
+    /// The digest of the manifest that the registry had under that name.
+    #[schema(required = false, schema_with = digest)]
+    manifest_digest: String,
+    /// The digest of what came.
+    #[schema(schema_with = digest)]
+    digest: String,
+}
+
 /// How far a skill may go in its owner's workspace.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
