@@ -27,7 +27,7 @@ use crate::workspace::{DEFAULT_QUOTA, Quota, Workspaces};
 
 use self::retention::Retention;
 
-pub use self::install::Install;
+pub use self::install::{Install, Named};
 
 /// The file with the first admin key's secret, for the local command line.
 pub const ADMIN_KEY_FILE: &str = "admin.key";

@@ -72,6 +72,22 @@ impl Kind for SourceRules {
     }
 }
 
+/// The URL that others begin with.
+pub(super) enum BaseUrl {}
+
+impl Kind for BaseUrl {
+    type Value = String;
+    const WORD: &'static str = "URL";
+    const ALLOWED: &'static str =
+        "a URL that starts with https:// or http:// and has no query, such as https://github.com";
+
+    fn read(given: &Given) -> Option<String> {
+        let url = url::Url::parse(&given.text).ok().filter(|url| matches!(url.scheme(), "https" | "http"))?;
+        let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+        (plain && url.fragment().is_none()).then(|| url.as_str().trim_end_matches('/').to_owned())
+    }
+}
+
 /// A list with commas between, or `none`.
 fn words<T>(given: &Given, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     if given.text == "none" {

@@ -13,7 +13,7 @@ use super::kinds::{
     Address, Approvals, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Optional, Path, Span,
     Switch,
 };
-use super::lists::{Hosts, Networks, Origins, SourceRules};
+use super::lists::{BaseUrl, Hosts, Networks, Origins, SourceRules};
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
 
@@ -123,7 +123,9 @@ settings! {
     egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",
         "Authorities (PEM) that skills' requests trust beside the system's.";
     install_allowed_sources: Vec<SourceRule> as SourceRules, "install.allowed_sources" = "none",
-        "Sources that every key with skills:write may install from, whatever its network ceiling: https://host[:port][/path] or oci://registry/repository, each of which may end in *. What one leads to (a redirect, a registry's place for tokens) needs an entry of its own unless it is the registry itself.";
+        "Sources that every key with skills:write may install from, whatever its network ceiling: https://host[:port][/path], oci://registry/repository or owner/repo, each of which may end in *. What one leads to (a redirect, a registry's place for tokens) needs an entry of its own unless it is the registry itself.";
+    install_git_base_url: String as BaseUrl, "install.git_base_url" = "https://github.com",
+        "Git host of sources written as owner/repo: it gives OWNER/REPO/archive/REF.zip below this URL.";
     install_timeout: Duration as Millis, "install.timeout_ms" = "120000",
         "How long fetching a skill may take, in milliseconds.";
     registry_insecure_hosts: Vec<String> as Hosts, "registry.insecure_hosts" = "none",

@@ -24,6 +24,36 @@ pub enum Source {
     Git(String),
 }
 
+/// Which folder of a repository, and at which of its states.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GitPart {
+    /// The folder's name; the only one with a `SKILL.md` if nothing is said.
+    pub skill: Option<String>,
+    /// A branch, a tag or a commit; what the host shows first if nothing is said.
+    pub reference: Option<String>,
+}
+
+impl GitPart {
+    /// Reads both.
+    ///
+    /// # Errors
+    ///
+    /// `malformed` if they are no names.
+    pub fn new(skill: Option<String>, reference: Option<String>) -> Result<Self, Error> {
+        let word = |word: &str| {
+            let plain = |part: &str| !part.is_empty() && !part.starts_with(['.', '-']) && part.bytes().all(is_git_byte);
+            word.len() <= MAX_REPOSITORY && word.split('/').all(plain) && !word.contains("..")
+        };
+        if skill.as_deref().is_some_and(|skill| skill.contains('/') || !word(skill)) {
+            return Err(Error::at(Code::Malformed, "/skill", "is not the name of a folder"));
+        }
+        if reference.as_deref().is_some_and(|reference| !word(reference)) {
+            return Err(Error::at(Code::Malformed, "/ref", "is not the name of a branch, a tag or a commit"));
+        }
+        Ok(Self { skill, reference })
+    }
+}
+
 /// `[oci://]registry/repository[:tag][@sha256:…]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OciReference {
@@ -214,7 +244,13 @@ pub struct SkillSource {
     /// The digest of the manifest that the registry had under that name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_digest: Option<Digest>,
-    /// The digest of what came.
+    /// The folder of the repository that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// The branch, tag or commit that was asked for.
+    #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// The digest of the component.
     pub digest: Digest,
 }
 

@@ -76,6 +76,9 @@ pub struct Manifest {
     /// Where it was installed from; nothing that anybody writes.
     #[serde(skip)]
     pub origin: Option<Origin>,
+    /// The `SKILL.md` that it stands in.
+    #[serde(skip)]
+    pub skill_md: Option<String>,
 }
 
 /// What a manifest means without its component.
@@ -231,6 +234,9 @@ impl Manifest {
         let retry = self.retry.over(&Retry::default());
         if retry != Retry::default() {
             fixed["retry"] = serde_json::json!(retry);
+        }
+        if let Some(text) = &self.skill_md {
+            fixed["skillMd"] = serde_json::json!(text);
         }
         Digest::of(fixed.to_string().as_bytes())
     }

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod approval;
+mod archive;
 mod difference;
 mod functions;
 mod index;
@@ -15,6 +16,7 @@ mod relevance;
 mod reserved;
 mod schema;
 mod secrets;
+mod skill_md;
 mod staging;
 mod tools;
 mod under_way;
@@ -44,6 +46,7 @@ use crate::store::{Store, to_its_end};
 use self::index::Index;
 
 pub use self::aliases::AliasMove;
+pub use self::archive::{unzip, unzip_part};
 pub use self::difference::{Change, ChangeKind, Difference};
 pub use self::installing::Origin;
 pub use self::listing::Place;

@@ -65,7 +65,7 @@ impl StagedComponent {
             let chunk = chunk?;
             staged.bytes += chunk.len() as u64;
             if staged.bytes > most {
-                let detail = format!("the component has more than {most} bytes (setting upload.max_bytes)");
+                let detail = format!("the upload has more than {most} bytes (setting upload.max_bytes)");
                 return Err(Error::new(Code::TooLarge, detail));
             }
             if looked_at.is_none_or(|bytes| staged.bytes - bytes >= STEP) {

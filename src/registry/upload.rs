@@ -9,7 +9,7 @@ use crate::model::{
     Approval, Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillState,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
-use crate::store::{ComponentRecord, SkillRecord, to_its_end};
+use crate::store::{ComponentRecord, SkillParts, SkillRecord, to_its_end};
 
 use super::installing::{owner_for, provider, require_global, require_visible};
 use super::manifest::{Checked, CheckedAlone, Manifest};
@@ -140,6 +140,7 @@ impl Registry {
         let preparing = self.sandbox.prepare(prepare_request(&owner, record, &file))?;
         let preparing = under_way.preparing.insert(preparing);
         let inspection = look(preparing, LOOK).await?;
+        let parts = SkillParts { component: record, skill_md: manifest.skill_md.clone() };
         let skill = self.draft(caller, (manifest, alone), inspection, record.digest)?;
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
         let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
@@ -152,7 +153,7 @@ impl Registry {
         };
         let (registry, skill) = (Arc::clone(self), Skill { state, ..skill });
         to_its_end(async move {
-            let registered = registry.keep(skill, record, source.file()).await?;
+            let registered = registry.keep(skill, parts, source.file()).await?;
             if state == SkillState::Compiling {
                 let skill = registered.skill().skill.clone();
                 tokio::spawn(Arc::clone(&registry).finish_preparing(skill, under_way));
@@ -232,29 +233,30 @@ impl Registry {
 
     /// Moves the bytes to their place and writes the rows, in this order: a crash in between
     /// leaves a file without a row, which the next start removes.
-    async fn keep(&self, skill: Skill, record: ComponentRecord, file: Option<&Path>) -> Result<Registered, Error> {
+    async fn keep(&self, skill: Skill, parts: SkillParts, file: Option<&Path>) -> Result<Registered, Error> {
+        let digest = parts.component.digest;
         let _alone = self.changes.lock().await;
-        if file.is_none() && !self.blob(record.digest).exists() {
+        if file.is_none() && !self.blob(digest).exists() {
             // Its last skill was deleted since we looked.
             return Err(unknown_component());
         }
         self.skills.read().require_room(&skill, MAX_VERSIONS)?;
         let skill = self.judged(skill);
         if let Some(file) = file {
-            let (from, to, blobs) = (file.to_owned(), self.blob(record.digest), self.blobs.clone());
+            let (from, to, blobs) = (file.to_owned(), self.blob(digest), self.blobs.clone());
             let moved = tokio::task::spawn_blocking(move || {
                 std::fs::rename(from, to)?;
                 files::sync_directory(&blobs)
             });
             moved.await.map_err(Error::internal)?.map_err(Error::internal)?;
         }
-        let kept = match self.store.insert_skill(skill.clone(), record).await {
+        let kept = match self.store.insert_skill(skill.clone(), parts.clone()).await {
             Ok(None) => Ok(Registered::Created(self.add(skill))),
-            Ok(Some(existing)) => self.meet(skill, existing, record).await,
+            Ok(Some(existing)) => self.meet(skill, existing, parts).await,
             Err(error) => Err(error),
         };
         if kept.is_err() && file.is_some() {
-            self.remove_if_orphan(record.digest).await;
+            self.remove_if_orphan(digest).await;
         }
         kept
     }
@@ -276,7 +278,7 @@ impl Registry {
     }
 
     /// The version exists, or existed: the same again is fine, something else is not.
-    async fn meet(&self, skill: Skill, existing: SkillRecord, record: ComponentRecord) -> Result<Registered, Error> {
+    async fn meet(&self, skill: Skill, existing: SkillRecord, parts: SkillParts) -> Result<Registered, Error> {
         let old = existing.skill;
         if old.handler != skill.handler || old.manifest_digest != skill.manifest_digest {
             let detail = format!("{} exists with other content; publish another version", old.address());
@@ -288,7 +290,7 @@ impl Registry {
             return Ok(Registered::Unchanged(self.heal(current, skill.state).await?));
         }
         let restored = Skill { id: old.id, created_at: old.created_at, ..skill };
-        self.store.restore_skill(restored.clone(), record).await?;
+        self.store.restore_skill(restored.clone(), parts).await?;
         Ok(Registered::Created(self.add(restored)))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Caller, Error, OwnerId, Scope, SkillName, SkillRef};
+use crate::model::{Caller, Code, Error, OwnerId, Scope, SkillName, SkillRef};
 
 use super::{RegisteredSkill, Registry};
 
@@ -63,6 +63,22 @@ impl Registry {
             return self.versions(caller, &name);
         }
         Ok(highest_first(self.skills.read().versions(&owner, &name)))
+    }
+
+    /// The skill that `reference` means for this caller, and the `SKILL.md` that it came with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::get`]; `not_found` if it came without.
+    pub async fn skill_md(
+        &self,
+        caller: &Caller,
+        reference: &SkillRef,
+    ) -> Result<(Arc<RegisteredSkill>, String), Error> {
+        let found = self.get(caller, reference)?;
+        let text = self.store.skill_md(found.skill.id).await?;
+        let text = text.ok_or_else(|| Error::new(Code::NotFound, "this skill was registered without a SKILL.md"))?;
+        Ok((found, text))
     }
 
     /// Every version of a skill that this caller may name, highest first, own ones hiding

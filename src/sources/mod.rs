@@ -1,9 +1,11 @@
-//! Where skills come from besides uploads: files at URLs and artefacts in registries.
+//! Where skills come from besides uploads: files at URLs, artefacts in registries, folders in
+//! repositories.
 //!
 //! One file for each kind of source. All fetch through `egress`, so that a source reaches no
 //! further than the ceiling of who asks, or the sources that the operator lists. What comes is
 //! handed on as it comes, and is checked against its digest where it is written down.
 
+mod git;
 mod login;
 pub mod oci;
 mod refused;
@@ -16,16 +18,21 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use http_body_util::BodyDataStream;
+use tokio::sync::Semaphore;
 
 use crate::egress::{Errand, FetchError, Fetched, Fetcher, Guard, Meter};
-use crate::model::{Code, Digest, Error, NetworkRule, OwnerId, Source, SourceRule};
+use crate::model::{Code, Digest, Error, GitPart, NetworkRule, OwnerId, Source, SourceRule};
 
 pub use self::login::Login;
 
 /// How long the head of an answer may take, and how long its body may pause.
 const SILENCE: Duration = Duration::from_secs(30);
+/// How many archives are expanded at one time.
+const EXPANDING: usize = 1;
 /// How every component and every core module begins.
 const MAGIC: &[u8] = b"\0asm";
+/// How a zip with something in it begins.
+const ZIP: &[u8] = b"PK\x03\x04";
 
 /// What the operator says about sources.
 #[derive(Clone, Debug)]
@@ -36,13 +43,21 @@ pub struct SourceSettings {
     pub insecure_hosts: Vec<String>,
     /// How long fetching may take, all in all.
     pub timeout: Duration,
-    /// Most bytes of a component.
+    /// Most bytes of a component, and of an archive.
     pub max_bytes: u64,
+    /// The host of `owner/repo`, without a slash at the end.
+    pub git_base_url: String,
 }
 
 impl Default for SourceSettings {
     fn default() -> Self {
-        Self { allowed: Vec::new(), insecure_hosts: Vec::new(), timeout: Duration::from_secs(120), max_bytes: 64 << 20 }
+        Self {
+            allowed: Vec::new(),
+            insecure_hosts: Vec::new(),
+            timeout: Duration::from_secs(120),
+            max_bytes: 64 << 20,
+            git_base_url: "https://github.com".into(),
+        }
     }
 }
 
@@ -50,6 +65,8 @@ impl Default for SourceSettings {
 pub struct Sources {
     guard: Arc<Guard>,
     settings: SourceSettings,
+    /// Places to expand archives in.
+    pub expanding: Semaphore,
 }
 
 /// Something to be fetched for somebody.
@@ -57,6 +74,8 @@ pub struct Sources {
 pub struct Order<'a> {
     /// From where.
     pub source: &'a Source,
+    /// Which part of it.
+    pub part: &'a GitPart,
     /// Who the source is told that we are.
     pub login: Option<Login>,
     /// For whom.
@@ -65,7 +84,7 @@ pub struct Order<'a> {
     pub ceiling: Vec<NetworkRule>,
 }
 
-/// A component on its way.
+/// A component, or an archive with one, on its way.
 pub struct Opened {
     /// The digest of the manifest that led to it.
     pub manifest_digest: Option<Digest>,
@@ -73,7 +92,9 @@ pub struct Opened {
     pub digest: Option<Digest>,
     /// What it may be called, where it does not say itself.
     pub suggested: Suggested,
-    /// Its bytes, as they come. They begin as WebAssembly does.
+    /// Whether it is a zip with a skill folder in it.
+    pub is_archive: bool,
+    /// Its bytes, as they come. They begin as a zip does, or as WebAssembly.
     pub body: BoxStream<'static, Result<Bytes, Error>>,
 }
 
@@ -91,7 +112,7 @@ pub struct Suggested {
 impl Sources {
     /// Sources behind `guard`.
     pub fn new(guard: Arc<Guard>, settings: SourceSettings) -> Self {
-        Self { guard, settings }
+        Self { guard, settings, expanding: Semaphore::new(EXPANDING) }
     }
 
     /// Most bytes of a component.
@@ -111,9 +132,9 @@ impl Sources {
         match order.source {
             Source::Url(url) => self::url::open(&fetcher, url, (order.login, self.settings.max_bytes)).await,
             Source::Oci(reference) => oci::open(fetcher, reference, order.login, self.settings.max_bytes).await,
-            Source::Git(_) => {
-                let detail = "this version installs from https://… and [oci://]registry/repository only";
-                Err(Error::at(Code::NotSupported, "/source", detail))
+            Source::Git(name) => {
+                let base = &self.settings.git_base_url;
+                git::open(&fetcher, (base, name, order.part), (order.login, self.settings.max_bytes)).await
             }
         }
     }
@@ -134,6 +155,7 @@ impl Sources {
                 let clear = self.settings.insecure_hosts.iter().any(|insecure| insecure == host);
                 format!("GET {}://{host}", if clear { "http" } else { "https" }).parse().ok()
             }
+            (rule, Source::Git(name)) if rule.names(source) => git::rule(&self.settings.git_base_url, name),
             _ => None,
         };
         self.settings.allowed.iter().filter_map(rule).collect()
@@ -153,9 +175,25 @@ pub fn errand(owner: OwnerId, timeout: Duration) -> Errand {
     }
 }
 
-/// The body of an answer, if it begins as WebAssembly does. What else it may be is not said: who
-/// asks must not learn what an answer that is none of his has in it.
-async fn component(fetched: Fetched) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
+type Chunks = BoxStream<'static, Result<Bytes, Error>>;
+
+/// The body of an answer, if it begins as WebAssembly does.
+async fn component(fetched: Fetched) -> Result<Chunks, Error> {
+    match sorted(fetched).await? {
+        (false, body) => Ok(body),
+        (true, _) => Err(nothing()),
+    }
+}
+
+/// What else an answer may be is not said: who asks must not learn what is in one that is none of
+/// his.
+fn nothing() -> Error {
+    let detail = "what the source answered is neither WebAssembly nor, at a URL, a zipped skill folder";
+    Error::at(Code::InvalidComponent, "/source", detail)
+}
+
+/// The body of an answer that begins as WebAssembly does or as a zip, and whether it is a zip.
+async fn sorted(fetched: Fetched) -> Result<(bool, Chunks), Error> {
     let target = fetched.target;
     let body = BodyDataStream::new(fetched.response.into_body());
     let refused = move |failure: crate::egress::Failure| {
@@ -167,10 +205,10 @@ async fn component(fetched: Fetched) -> Result<BoxStream<'static, Result<Bytes, 
         let Some(chunk) = body.next().await.transpose()? else { break };
         start.extend_from_slice(&chunk);
     }
-    if !start.starts_with(MAGIC) {
-        let detail = "what the source answered is not WebAssembly; the source must be the component itself";
-        return Err(Error::at(Code::InvalidComponent, "/source", detail));
+    let is_archive = start.starts_with(ZIP);
+    if !is_archive && !start.starts_with(MAGIC) {
+        return Err(nothing());
     }
     let start = futures_util::stream::iter([Ok(Bytes::from(start))]);
-    Ok(start.chain(body).boxed())
+    Ok((is_archive, start.chain(body).boxed()))
 }

@@ -1,4 +1,4 @@
-//! A component that is a file at a URL.
+//! A file at a URL: a component, or a zipped skill folder.
 
 use http::HeaderValue;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH};
@@ -7,7 +7,7 @@ use crate::egress::{Ask, Fetcher, Target};
 use crate::model::{Code, Error};
 
 use super::refused::{answered, at, refused, too_large};
-use super::{Login, Opened, Suggested, component};
+use super::{Login, Opened, Suggested, sorted};
 
 pub(super) async fn open(fetcher: &Fetcher, url: &str, (login, most): (Option<Login>, u64)) -> Result<Opened, Error> {
     let target = Target::parse(url).map_err(|why| at(Code::Malformed, format!("the source {why}")))?;
@@ -24,7 +24,8 @@ pub(super) async fn open(fetcher: &Fetcher, url: &str, (login, most): (Option<Lo
     if announced.is_some_and(|length| length > most) {
         return Err(too_large(most));
     }
-    Ok(Opened { manifest_digest: None, digest: None, suggested, body: component(fetched).await? })
+    let (is_archive, body) = sorted(fetched).await?;
+    Ok(Opened { manifest_digest: None, digest: None, suggested, is_archive, body })
 }
 
 /// `hello` of `…/hello.wasm`.

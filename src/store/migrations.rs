@@ -318,6 +318,13 @@ CREATE TABLE skill_aliases (
 ) STRICT, WITHOUT ROWID;
 "#;
 
+/// The `SKILL.md` of those that came with one, apart from what is read at each start.
+const SKILL_TEXTS: &str = "CREATE TABLE skill_texts (
+    id BLOB NOT NULL PRIMARY KEY,
+    skill_md TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+";
+
 /// What was registered before was uploaded.
 const SOURCE: &str = "ALTER TABLE skills ADD COLUMN source TEXT";
 
@@ -333,6 +340,7 @@ const STEPS: &[&str] = &[
     FROZEN_SKILLS,
     RETRY,
     ALIASES_AND_APPROVAL,
+    SKILL_TEXTS,
     SOURCE,
 ];
 

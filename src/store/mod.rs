@@ -13,6 +13,7 @@ mod keys;
 mod keyvalue;
 mod migrations;
 mod secrets;
+mod skill_texts;
 mod skills;
 mod upgrade;
 mod writer;
@@ -34,7 +35,7 @@ pub use self::idempotency::{Claim, Claimed};
 pub use self::keys::StoredKey;
 pub use self::keyvalue::{KvBucket, KvQuota};
 pub use self::secrets::SecretRecord;
-pub use self::skills::{ComponentRecord, SkillRecord};
+pub use self::skills::{ComponentRecord, SkillParts, SkillRecord};
 pub use self::upgrade::BACKUP_NAME;
 pub use self::writer::answered;
 

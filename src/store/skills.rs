@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::model::{Code, Digest, Error, Handler, OwnerId, Skill, SkillId, SkillSource};
 
+use super::skill_texts::{forget_text, insert_text};
 use super::{Store, json_column, parsed, to_json};
 
 /// An uploaded component.
@@ -13,6 +14,15 @@ pub struct ComponentRecord {
     pub digest: Digest,
     /// How many bytes.
     pub bytes: u64,
+}
+
+/// What belongs to a skill and lies apart from it.
+#[derive(Clone, Debug)]
+pub struct SkillParts {
+    /// The component.
+    pub component: ComponentRecord,
+    /// The `SKILL.md`, where it came with one.
+    pub skill_md: Option<String>,
 }
 
 /// A row of `skills`, also of a version that was deleted.
@@ -49,12 +59,12 @@ impl Store {
         .await
     }
 
-    /// Adds a skill and its component, unless the version exists; then gives what is there.
+    /// Adds a skill and its parts, unless the version exists; then gives what is there.
     ///
     /// # Errors
     ///
     /// `conflict` if what is there cannot be read; and as any write.
-    pub async fn insert_skill(&self, skill: Skill, component: ComponentRecord) -> Result<Option<SkillRecord>, Error> {
+    pub async fn insert_skill(&self, skill: Skill, parts: SkillParts) -> Result<Option<SkillRecord>, Error> {
         let inserted = self.write_together(move |connection| {
             let address = (skill.owner.as_str(), skill.name.as_str(), skill.version.to_string());
             let existing = connection
@@ -62,8 +72,9 @@ impl Store {
                 .query_row(address, |row| Ok(skill_record(row)))
                 .optional()?;
             if existing.is_none() {
-                insert_component(connection, &skill.owner, component, skill.created_at)?;
+                insert_component(connection, &skill.owner, parts.component, skill.created_at)?;
                 insert_row(connection, &skill)?;
+                insert_text(connection, skill.id, parts.skill_md.as_deref())?;
             }
             Ok(existing)
         });
@@ -78,9 +89,10 @@ impl Store {
     /// # Errors
     ///
     /// As any write.
-    pub async fn restore_skill(&self, skill: Skill, component: ComponentRecord) -> Result<(), Error> {
+    pub async fn restore_skill(&self, skill: Skill, parts: SkillParts) -> Result<(), Error> {
         self.write_together(move |connection| {
-            insert_component(connection, &skill.owner, component, skill.created_at)?;
+            insert_component(connection, &skill.owner, parts.component, skill.created_at)?;
+            insert_text(connection, skill.id, parts.skill_md.as_deref())?;
             connection
                 .prepare_cached(
                     "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
@@ -127,6 +139,7 @@ impl Store {
             connection
                 .prepare_cached("UPDATE skills SET deleted_at = ?2, updated_at = ?2 WHERE id = ?1")?
                 .execute(params![id.as_bytes(), at])?;
+            forget_text(connection, id)?;
             forget_component(connection, digest)
         })
         .await

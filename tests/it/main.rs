@@ -54,6 +54,8 @@ mod cli;
 mod folder;
 /// The OpenAPI document against the server it describes.
 mod openapi;
+/// Zipped skill folders, and the text of skills.
+mod zips;
 
 /// Problems, the pages about them, and what every reply carries.
 mod problems;

@@ -170,6 +170,7 @@ fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Fail
         insecure_hosts: settings.registry_insecure_hosts.clone(),
         timeout: settings.install_timeout,
         max_bytes: settings.upload_max_bytes,
+        git_base_url: settings.install_git_base_url.clone(),
     };
     options.compile = CompileSettings {
         program: THIS_PROGRAM.into(),

@@ -19,7 +19,8 @@ use super::value;
 
 /// Install a skill that the server fetches from elsewhere
 ///
-/// The source is https://…/x.wasm or an artefact in a registry, [oci://]REGISTRY/REPO[:TAG|@DIGEST].
+/// The source is a file at https://…, a component or a zipped skill folder; an artefact in a
+/// registry, [oci://]REGISTRY/REPO[:TAG|@DIGEST]; or a skill folder of OWNER/REPO at a git host.
 /// The network ceiling of the key must allow it, or the server's operator lists it
 /// (install.allowed_sources). What the source has becomes the skill; name and version are those
 /// given here, else the component's, else the source's.
@@ -28,12 +29,19 @@ use super::value;
 Examples:
   skillvisor install ghcr.io/acme/hello:1.0.0
   skillvisor install https://skills.example/hello.wasm --name hello --version 1.0.0
+  skillvisor install acme/skills --skill hello --ref v1.0.0
   skillvisor install ghcr.io/acme/hello:1.0.0 --lock
   skillvisor install --lock")]
 pub(super) struct InstallArgs {
     /// A URL or a reference; with --lock alone, all that the file has
     #[arg(required_unless_present = "lock")]
     source: Option<String>,
+    /// Folder of the skill in the repository, or in the zip
+    #[arg(long, value_name = "FOLDER")]
+    skill: Option<String>,
+    /// Branch, tag or commit of the repository
+    #[arg(long = "ref", value_name = "REF")]
+    reference: Option<String>,
     /// Name, instead of what manifest, component or source say
     #[arg(long)]
     name: Option<String>,
@@ -73,7 +81,10 @@ pub(super) async fn run(output: Output, client: &Client, args: &InstallArgs) -> 
     body["source"] = source.as_str().into();
     // A lock file has it as the server writes it.
     let shown = source.parse::<Source>().map_or_else(|_| source.clone(), |source| source.to_string());
-    let pinned = lock.as_ref().filter(|_| !args.update).and_then(|lock| lock.digest_of(&shown));
+    let pinned = lock
+        .as_ref()
+        .filter(|_| !args.update)
+        .and_then(|lock| lock.digest_of(&shown, args.skill.as_deref(), args.reference.as_deref()));
     if let Some(digest) = args.digest.as_deref().or(pinned) {
         body["digest"] = digest.into();
     }
@@ -100,9 +111,14 @@ async fn all(
             Failure::usage("the lock file has nothing in it").hint("skillvisor install SOURCE --lock adds to it")
         );
     }
-    for Locked { name, version, source, digest, .. } in skills {
+    for Locked { name, version, source, skill, reference, digest, .. } in skills {
         let mut body = body(args, login)?;
         let known = json!({ "name": name, "version": version, "source": source, "digest": digest });
+        for (name, text) in [("skill", skill), ("ref", reference)] {
+            if let Some(text) = text {
+                body[name] = text.into();
+            }
+        }
         body.as_object_mut().into_iter().for_each(|body| body.extend(known.as_object().cloned().unwrap_or_default()));
         check_state(&one(output, client, &body).await?)?;
     }
@@ -113,7 +129,9 @@ async fn all(
 fn body(args: &InstallArgs, login: Option<&(String, Zeroizing<String>)>) -> Result<Value, Failure> {
     let mut body = json!({});
     let given = [("name", &args.name), ("version", &args.version), ("description", &args.description)];
-    for (name, text) in given.into_iter().chain([("owner", &args.owner)]) {
+    for (name, text) in
+        given.into_iter().chain([("owner", &args.owner), ("skill", &args.skill), ("ref", &args.reference)])
+    {
         if let Some(text) = text {
             body[name] = text.as_str().into();
         }

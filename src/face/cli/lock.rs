@@ -35,6 +35,11 @@ pub(super) struct Locked {
     pub(super) version: String,
     /// From where.
     pub(super) source: String,
+    /// The folder, and the branch, tag or commit, that were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) skill: Option<String>,
+    #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
+    pub(super) reference: Option<String>,
     /// The digest of the registry's manifest, if it came from one.
     #[serde(skip_serializing_if = "Option::is_none")]
     manifest_digest: Option<String>,
@@ -46,13 +51,23 @@ impl Locked {
     /// What a skill's object says; nothing if it was not installed.
     pub(super) fn of(skill: &Value) -> Option<Self> {
         let source = skill.get("source").filter(|source| source.is_object())?;
+        let text = |name| source.get(name).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
             name: value::text(skill, "name"),
             version: value::text(skill, "version"),
             source: value::text(source, "from"),
-            manifest_digest: source.get("manifestDigest").and_then(Value::as_str).map(str::to_owned),
+            skill: text("skill"),
+            reference: text("ref"),
+            manifest_digest: text("manifestDigest"),
             digest: value::text(source, "digest"),
         })
+    }
+}
+
+impl Locked {
+    /// All that says where it is to be had.
+    fn place(&self) -> (&str, Option<&str>, Option<&str>) {
+        (&self.source, self.skill.as_deref(), self.reference.as_deref())
     }
 }
 
@@ -72,13 +87,14 @@ impl Lock {
     }
 
     /// The digest that what comes from `source` must have.
-    pub(super) fn digest_of(&self, source: &str) -> Option<&str> {
-        self.skills.iter().find(|locked| locked.source == source).map(|locked| locked.digest.as_str())
+    pub(super) fn digest_of(&self, source: &str, skill: Option<&str>, reference: Option<&str>) -> Option<&str> {
+        let wanted = (source, skill, reference);
+        self.skills.iter().find(|locked| locked.place() == wanted).map(|locked| locked.digest.as_str())
     }
 
     /// Takes a skill in, in the place of what came from the same source under the same name.
     pub(super) fn put(&mut self, new: Locked) {
-        self.skills.retain(|old| old.source != new.source || old.name != new.name);
+        self.skills.retain(|old| old.place() != new.place() || old.name != new.name);
         self.skills.push(new);
         self.skills.sort_by(|a, b| (&a.name, &a.version, &a.source).cmp(&(&b.name, &b.version, &b.source)));
     }
@@ -110,7 +126,7 @@ mod tests {
         assert_eq!(Locked::of(&json!({ "name": "a", "source": null })), None);
         lock.write(&file).unwrap();
         let lock = Lock::read(&file).unwrap();
-        assert_eq!((lock.skills.len(), lock.digest_of("r.example/a:1")), (1, Some("sha256:2")));
+        assert_eq!((lock.skills.len(), lock.digest_of("r.example/a:1", None, None)), (1, Some("sha256:2")));
         for bad in ["version = 2", "version = 1\nx = 1", "[[skill]]"] {
             fs::write(&file, bad).unwrap();
             assert!(Lock::read(&file).is_err(), "{bad}");

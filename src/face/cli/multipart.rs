@@ -18,12 +18,17 @@ impl Pieces {
         Self { content_type: "application/wasm".to_owned(), pieces: vec![component] }
     }
 
-    /// A component with its manifest.
-    pub(super) fn form(manifest: &str, component: Bytes) -> Self {
+    /// A zipped skill folder.
+    pub(super) fn archive(zip: Bytes) -> Self {
+        Self { content_type: "application/zip".to_owned(), pieces: vec![zip] }
+    }
+
+    /// A component with a text of this name and kind: its manifest, or the `SKILL.md` that has it.
+    pub(super) fn form((name, kind): (&str, &str), text: &str, component: Bytes) -> Self {
         let boundary = format!("skillvisor-{}", Uuid::now_v7().simple());
         let head = format!(
-            "--{boundary}\r\nContent-Disposition: form-data; name=\"manifest\"\r\nContent-Type: application/json\r\n\r\n\
-             {manifest}\r\n--{boundary}\r\nContent-Disposition: form-data; name=\"component\"; \
+            "--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\nContent-Type: {kind}\r\n\r\n\
+             {text}\r\n--{boundary}\r\nContent-Disposition: form-data; name=\"component\"; \
              filename=\"component.wasm\"\r\nContent-Type: application/wasm\r\n\r\n"
         );
         let tail = format!("\r\n--{boundary}--\r\n");
@@ -45,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_form_has_two_parts() {
-        let form = Pieces::form("{}", Bytes::from_static(b"\0asm"));
+        let form = Pieces::form(("manifest", "application/json"), "{}", Bytes::from_static(b"\0asm"));
         let boundary = form.content_type.split_once("boundary=").unwrap().1.to_owned();
         let text = String::from_utf8(form.pieces.concat()).unwrap().replace(&boundary, "B").replace("\r\n", "\n");
         insta::assert_snapshot!(text.replace('\0', "0"), @r#"

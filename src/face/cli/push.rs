@@ -23,16 +23,18 @@ use super::{sample, table, value};
 
 /// Bytes that are sent, and shown as sent, at one time.
 const CHUNK: usize = 64 << 10;
+/// How a zip with something in it begins.
+const ZIP: &[u8] = b"PK\x03\x04";
 /// How long to wait before looking again whether a skill is compiled: first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
-/// Upload a skill: a component, or a skill folder
+/// Upload a skill: a component, or a skill folder, also zipped
 ///
 /// A .wasm file alone needs a name and a version, unless the component carries them. A
 /// folder has a SKILL.md, whose block opened by ```json skill is the manifest, and one
-/// .wasm file beside it. A version never changes: pushing the same again is fine, pushing
-/// something else under it is a conflict.
+/// .wasm file beside it; a .zip holds such a folder. A version never changes: pushing the same
+/// again is fine, pushing something else under it is a conflict.
 ///
 /// With --oci the component goes into a registry instead, as an artefact that wkg reads too. This
 /// machine speaks to it itself, through no server and no proxy.
@@ -40,10 +42,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 #[command(after_help = "\
 Examples:
   skillvisor push skills/hello
+  skillvisor push hello.zip
   skillvisor push hello.wasm --name hello --version 0.1.0
   skillvisor push hello.wasm --oci ghcr.io/acme/hello:0.1.0 --username ada --password-stdin < token.txt")]
 pub(super) struct PushArgs {
-    /// A .wasm file or a skill folder
+    /// A .wasm file, a skill folder, or a zip of one
     #[arg(value_name = "FILE|DIR")]
     pub(super) path: PathBuf,
     /// Name, instead of the manifest's
@@ -89,12 +92,14 @@ pub(super) async fn run(output: Output, client: &Client, args: &PushArgs) -> Res
 struct Source {
     file: PathBuf,
     text: String,
+    /// All of the file, if that is a `SKILL.md`.
+    skill_md: Option<String>,
 }
 
 impl Source {
     fn read(file: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(file).map_err(|error| Failure::unreadable(file, &error))?;
-        Ok(Self { file: file.to_owned(), text })
+        Ok(Self { file: file.to_owned(), text, skill_md: None })
     }
 }
 
@@ -111,25 +116,33 @@ fn read(args: &PushArgs) -> Result<Parts, Failure> {
             return Err(Failure::usage("--manifest goes with a .wasm file; a folder's manifest is in its SKILL.md"));
         }
         let folder = Folder::read(&args.path)?;
-        (Some(Source { file: folder.skill_md, text: folder.manifest }), folder.component)
+        let source = Source { file: folder.skill_md, text: folder.manifest, skill_md: Some(folder.text) };
+        (Some(source), folder.component)
     } else {
         (args.manifest.as_deref().map(Source::read).transpose()?, args.path.clone())
     };
-    let component = Bytes::from(fs::read(&component).map_err(|error| Failure::unreadable(&component, &error))?);
-    if !component.starts_with(b"\0asm") {
+    let content = Bytes::from(fs::read(&component).map_err(|error| Failure::unreadable(&component, &error))?);
+    if content.starts_with(ZIP) && component == args.path {
+        return match manifest {
+            None => Ok(Parts { manifest, pieces: Pieces::archive(content) }),
+            Some(_) => Err(Failure::usage("--manifest goes with a .wasm file; a zip's manifest is in its SKILL.md")),
+        };
+    }
+    if !content.starts_with(b"\0asm") {
         return Err(Failure::usage(format!("{} is not WebAssembly", args.path.display()))
-            .hint("push takes a compiled component (.wasm) or a skill folder"));
+            .hint("push takes a compiled component (.wasm), a skill folder, or a zip of one"));
     }
     let pieces = match &manifest {
-        Some(manifest) => Pieces::form(&manifest.text, component),
-        None => Pieces::component(component),
+        Some(Source { skill_md: Some(text), .. }) => Pieces::form(("skillMd", "text/markdown"), text, content),
+        Some(manifest) => Pieces::form(("manifest", "application/json"), &manifest.text, content),
+        None => Pieces::component(content),
     };
     Ok(Parts { manifest, pieces })
 }
 
 /// The same failure, with the lines of the manifest's file that it is about.
 fn located(failure: Failure, args: &PushArgs, manifest: Option<&Source>) -> Failure {
-    let Some(Source { file, text }) = manifest else { return failure };
+    let Some(Source { file, text, .. }) = manifest else { return failure };
     if failure.code == Code::Malformed.as_str() && failure.detail.contains(" at line ") {
         return failure.hint(format!("the line is one of {}", file.display()));
     }
@@ -261,6 +274,10 @@ mod tests {
         assert_eq!(read(&args(wasm.clone(), None)).unwrap().pieces.content_type, "application/wasm");
         let form = read(&args(wasm, Some(manifest))).unwrap().pieces;
         assert!(form.content_type.starts_with("multipart/form-data"));
+        let zip = dir.path().join("a.zip");
+        fs::write(&zip, b"PK\x03\x04").unwrap();
+        assert_eq!(read(&args(zip.clone(), None)).unwrap().pieces.content_type, "application/zip");
+        assert_eq!(read(&args(zip, Some(dir.path().join("m.json")))).err().unwrap().exit, Exit::Usage);
     }
 
     #[test]

@@ -166,12 +166,21 @@ pub(super) struct Usage {
 #[schema(value_type = String, format = Binary)]
 pub(super) struct Component(Vec<u8>);
 
+/// A zip of a skill folder: one `SKILL.md`, at the top or in the one folder there, and one `.wasm` file
+/// beside it.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub(super) struct Archive(Vec<u8>);
+
 /// The parts of a multipart upload.
 #[derive(ToSchema)]
 pub(super) struct UploadForm {
     /// The manifest, as JSON text.
     #[schema(required = false)]
     manifest: Manifest,
+    /// The `SKILL.md` with the manifest in it, instead.
+    #[schema(rename = "skillMd", required = false)]
+    skill_md: String,
     /// The component.
     component: Component,
 }

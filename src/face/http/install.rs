@@ -8,8 +8,8 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use crate::host::Install;
-use crate::model::{Code, Digest, Error, OwnerId, Scope, object};
+use crate::host::{Install, Named};
+use crate::model::{Code, Digest, Error, GitPart, OwnerId, Scope, Source, object};
 use crate::registry::Manifest;
 use crate::sources::Login;
 
@@ -25,8 +25,15 @@ use super::{bodies, shapes, wire};
 #[serde(deny_unknown_fields)]
 #[schema(as = Install)]
 pub(super) struct InstallBody {
-    /// `https://…/x.wasm`, or `[oci://]registry/repository[:tag|@sha256:…]`.
+    /// `https://…`, a component or a zipped skill folder; `[oci://]registry/repository[:tag|@sha256:…]`;
+    /// or `owner/repo` at the git host that the server is set to.
     source: String,
+    /// The skill's folder in the repository, or in the zip; the only one if nothing is said.
+    #[serde(alias = "skillId")]
+    skill: Option<String>,
+    /// Branch, tag or commit of the repository.
+    #[serde(rename = "ref")]
+    reference: Option<String>,
     /// The skill's name, instead of what manifest, component or source say.
     name: Option<String>,
     /// Its version (SemVer 2.0), likewise.
@@ -45,10 +52,9 @@ pub(super) struct InstallBody {
     /// The password or token that goes with it.
     #[schema(format = Password)]
     password: Option<String>,
-    /// Its manifest.
-    #[serde(default, deserialize_with = "object")]
-    #[schema(value_type = bodies::Manifest, required = false)]
-    manifest: Manifest,
+    /// Its manifest; a skill folder has its own.
+    #[schema(value_type = Option<bodies::Manifest>)]
+    manifest: Option<Object>,
 }
 
 impl InstallBody {
@@ -59,18 +65,25 @@ impl InstallBody {
             (Some(username), Some(password)) => Some(Login::new(&username, &password)?),
             _ => return Err(Error::at(Code::Malformed, "/username", "username and password go together")),
         };
-        let mut manifest = self.manifest;
-        manifest.name = self.name.or(manifest.name);
-        manifest.version = self.version.or(manifest.version);
-        manifest.description = self.description.or(manifest.description);
-        manifest.owner = self.owner.or(manifest.owner);
-        if manifest.component()?.is_some() {
+        let manifest = self.manifest.map(|manifest| manifest.0);
+        let named = manifest.as_ref().map(Manifest::component).transpose()?.flatten();
+        if named.is_some() {
             let detail = "the component comes from the source; leave the handler out, and pin it with `digest`";
             return Err(Error::at(Code::InvalidManifest, "/manifest/handler", detail));
         }
-        Ok(Install { source: self.source.parse()?, login, digest: self.digest, manifest })
+        let source: Source = self.source.parse()?;
+        if self.reference.is_some() && !matches!(source, Source::Git(_)) {
+            return Err(Error::at(Code::Malformed, "/ref", "goes with owner/repo only"));
+        }
+        let part = GitPart::new(self.skill, self.reference)?;
+        let named = Named { name: self.name, version: self.version, description: self.description, owner: self.owner };
+        Ok(Install { source, part, login, digest: self.digest, manifest, named })
     }
 }
+
+/// A manifest that is an object: serde would take an array for its fields in their order.
+#[derive(Deserialize)]
+struct Object(#[serde(deserialize_with = "object")] Manifest);
 
 /// What OmniRoute sends: a manifest, whose version may be missing.
 fn of_omniroute(text: &str) -> Result<Manifest, Error> {

@@ -2,6 +2,7 @@
 
 mod aliases;
 mod approval;
+mod archive;
 mod auth;
 mod bodies;
 mod component;
@@ -28,6 +29,7 @@ mod refusals;
 mod secrets;
 mod server;
 mod shapes;
+mod skill_md;
 mod skills;
 mod staging;
 mod tls;
@@ -47,6 +49,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -80,6 +83,8 @@ pub(crate) struct AppParts {
     held: Held,
     /// Uploads that are under way.
     uploads: Held,
+    /// Places to expand archives in.
+    expanding: Semaphore,
     /// What answers at `/mcp`, and who may ask there.
     mcp: Endpoint,
     sites: Sites,
@@ -109,6 +114,7 @@ impl App {
             refusals: Refusals::default(),
             held: Held::bodies(),
             uploads: Held::uploads(max_upload_bytes),
+            expanding: Semaphore::new(archive::AT_ONCE),
             queries,
             document,
         }))
@@ -140,6 +146,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(files::list_root))
         .routes(routes!(files::show, files::put, files::delete))
         .routes(routes!(wit::wit))
+        .routes(routes!(skill_md::skill_md))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))

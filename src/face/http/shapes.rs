@@ -86,7 +86,12 @@ pub(super) struct SkillSource {
     /// The digest of the manifest that the registry had under that name.
     #[schema(required = false, schema_with = digest)]
     manifest_digest: String,
-    /// The digest of what came.
+    /// The folder of the repository that was asked for.
+    skill: Option<String>,
+    /// The branch, tag or commit that was asked for.
+    #[schema(rename = "ref")]
+    reference: Option<String>,
+    /// The digest of the component.
     #[schema(schema_with = digest)]
     digest: String,
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::{Body, HttpBody};
+use axum::extract::multipart::Field;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Query, Request, State};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
@@ -18,6 +19,7 @@ use crate::model::{Code, Error, Mode, OwnerId, Scope, SkillRef, SkillState, Tag,
 use crate::registry::{Manifest, Place, Registered, RegisteredSkill, StagedComponent};
 
 use super::App;
+use super::archive;
 use super::auth::Authed;
 use super::form::Progress;
 use super::held::Room;
@@ -52,15 +54,17 @@ pub(crate) struct UploadQuery {
 
 /// Uploads a component
 ///
-/// As it is, with name and version in the query, or as a form together with its manifest.
-/// Needs the scope `skills:write`. Answers once the skill can run; after 5 s, or at once with
-/// `Prefer: respond-async`, it answers 202, and `Location` says where to look for `state`. Where
-/// so much is being compiled that nobody has looked into the component within a minute, it is
-/// 503 `overloaded` with `Retry-After`, and nothing is registered.
+/// As it is, with name and version in the query; as a form together with its manifest, or with the
+/// `SKILL.md` that has it; or as a zipped skill folder. Needs the scope `skills:write`. Answers once
+/// the skill can run; after 5 s, or at once with `Prefer: respond-async`, it answers 202, and
+/// `Location` says where to look for `state`. Where so much is being compiled that nobody has looked
+/// into the component within a minute, it is 503 `overloaded` with `Retry-After`, and nothing is
+/// registered.
 #[utoipa::path(
     post, path = "/api/skills", tag = "skills",
     params(UploadQuery, ("prefer" = Option<String>, Header, description = "`respond-async` does not wait")),
-    request_body(content((bodies::Component = "application/wasm"), (bodies::UploadForm = "multipart/form-data"))),
+    request_body(content((bodies::Component = "application/wasm"), (bodies::UploadForm = "multipart/form-data"),
+        (bodies::Archive = "application/zip"))),
     responses(
         (status = 201, description = "A new skill", body = wire::SkillBody,
             headers(("location" = String, description = "Where the skill is"))),
@@ -88,8 +92,10 @@ pub(crate) async fn upload(
             (Manifest::default(), stage(&app, &mut room, request.into_body().into_data_stream()).await?)
         }
         "multipart/form-data" => parts(&app, &mut room, request).await?,
+        "application/zip" => archive::folder(&app, &mut room, request.into_body()).await?,
         _ => {
-            let detail = "send application/wasm, or multipart/form-data with `manifest` and `component`";
+            let detail =
+                "send application/wasm, multipart/form-data with `manifest` and `component`, or application/zip";
             return Err(Error::new(Code::UnsupportedMediaType, detail).into());
         }
     };
@@ -123,30 +129,40 @@ async fn parts(app: &App, room: &mut Room, request: Request<Body>) -> Result<(Ma
     while let Some(mut part) = form.next_field().await.map_err(|error| read::broken_off(&error))? {
         progress.made();
         match part.name() {
-            Some("manifest") if manifest.is_none() => {
-                let mut text = Vec::new();
-                while let Some(chunk) = part.chunk().await.map_err(|error| read::broken_off(&error))? {
-                    progress.made();
-                    text.extend_from_slice(&chunk);
-                    if text.len() > read::SMALL_BODY {
-                        let detail = format!("the manifest has more than {} bytes", read::SMALL_BODY);
-                        return Err(Error::new(Code::TooLarge, detail));
-                    }
-                }
-                manifest = Some(Manifest::parse(read::text(&text)?)?);
+            Some(name @ ("manifest" | "skillMd")) if manifest.is_none() => {
+                let is_manifest = name == "manifest";
+                let text = text_of(&mut part, &progress).await?;
+                let text = read::text(&text)?;
+                let read = if is_manifest { Manifest::parse(text) } else { Manifest::of_skill_md(text.to_owned()) };
+                manifest = Some(read?);
             }
             Some("component") if component.is_none() => {
                 component = Some(stage(app, room, part.inspect(|_| progress.made())).await?);
             }
             other => {
                 let name = quotable(other.unwrap_or(""));
-                let detail = format!("unexpected part {name:?}; send `manifest` and `component` once each");
+                let detail =
+                    format!("unexpected part {name:?}; send `manifest` or `skillMd`, and `component`, once each");
                 return Err(Error::new(Code::Malformed, detail));
             }
         }
     }
     let component = component.ok_or_else(|| Error::new(Code::Malformed, "the part `component` is missing"))?;
     Ok((manifest.unwrap_or_default(), component))
+}
+
+/// All of a part that is a text.
+async fn text_of(part: &mut Field<'_>, progress: &Progress) -> Result<Vec<u8>, Error> {
+    let mut text = Vec::new();
+    while let Some(chunk) = part.chunk().await.map_err(|error| read::broken_off(&error))? {
+        progress.made();
+        text.extend_from_slice(&chunk);
+        if text.len() > read::SMALL_BODY {
+            let detail = format!("the manifest has more than {} bytes", read::SMALL_BODY);
+            return Err(Error::new(Code::TooLarge, detail));
+        }
+    }
+    Ok(text)
 }
 
 /// Registers a skill by its manifest alone

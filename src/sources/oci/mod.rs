@@ -53,6 +53,7 @@ pub async fn open(
         manifest_digest: Some(digest),
         digest: Some(content),
         suggested: suggested(reference, &manifest),
+        is_archive: false,
         body: body.boxed(),
     })
 }

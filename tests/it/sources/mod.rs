@@ -2,6 +2,8 @@
 
 /// The commands that install, pull and push.
 mod commands;
+/// Skill folders, in zips and in repositories.
+mod folders;
 /// Artefacts, in registries that answer as they like.
 mod registries;
 /// Artefacts, in a real registry.
@@ -225,7 +227,10 @@ async fn a_body_says_what_it_means_or_is_refused() {
         (json!({ "source": source, "digest": "sha256:1" }), "400 malformed"),
         (json!({ "source": source, "manifest": { "handler": digest(b"x") } }), "422 invalid_manifest"),
         (json!({ "source": source, "name": "install", "version": "1.0.0" }), "422 reserved_name"),
-        (json!({ "source": "acme/skills" }), "422 not_supported"),
+        (json!({ "source": source, "ref": "main" }), "400 malformed"),
+        (json!({ "source": "acme/skills", "ref": "a/../b" }), "400 malformed"),
+        (json!({ "source": "acme/skills", "skill": ".." }), "400 malformed"),
+        (json!({ "source": source, "manifest": [] }), "400 malformed"),
         (json!({ "source": source, "name": "no-version" }), "422 invalid_manifest"),
     ] {
         let refused = install_as(&host, host.key(), body.clone()).await;
