@@ -116,6 +116,20 @@ mod tests {
     }
 
     #[test]
+    fn sources_are_a_list_and_a_git_host_is_a_url() {
+        let sources = |text: &str| SourceRules::read(&given(text)).map(|rules| rules.len());
+        assert_eq!(sources("https://a.example/x/*, oci://ghcr.io/acme/*,acme/skills"), Some(3));
+        assert_eq!(
+            (sources("none"), sources("*"), sources("https://a.example,"), sources("a")),
+            (Some(0), None, None, None)
+        );
+        assert_eq!(BaseUrl::read(&given("https://git.example/x/")).as_deref(), Some("https://git.example/x"));
+        for bad in ["", "git.example", "ssh://git.example", "https://u@git.example", "https://git.example/?x"] {
+            assert_eq!(BaseUrl::read(&given(bad)), None, "{bad}");
+        }
+    }
+
+    #[test]
     fn names_of_hosts_and_sites_are_written_as_they_are_sent() {
         assert_eq!(Hosts::read(&given("a.example, b:8443")), Some(vec!["a.example".into(), "b:8443".into()]));
         assert_eq!(Origins::read(&given("https://a.example,http://b:3000")).map(|sites| sites.len()), Some(2));

@@ -144,8 +144,21 @@ impl Host {
             let detail = "the component comes with the folder; leave the handler out, or make it `wasm`";
             return Err(Error::at(Code::InvalidManifest, "/handler", detail));
         }
+        require_no_claim(&manifest)?;
         Ok((manifest, staged?))
     }
+}
+
+/// Refuses a folder that says whose it becomes or whom it is told to: it speaks with the key of who
+/// installs it, maybe an administrator, who did not write it.
+fn require_no_claim(manifest: &Manifest) -> Result<(), Error> {
+    let claim = match manifest {
+        Manifest { owner: Some(_), .. } => "/owner",
+        Manifest { public: true, .. } => "/public",
+        _ => return Ok(()),
+    };
+    let detail = "a skill folder that is installed does not say this; who installs it does";
+    Err(Error::at(Code::InvalidManifest, claim, detail))
 }
 
 /// Refuses what has another digest than it should.

@@ -118,7 +118,7 @@ pub(crate) async fn install(
     content: Body,
 ) -> Result<Response, Problem> {
     caller.key.require(Scope::SkillsWrite)?;
-    let bytes = Zeroizing::new(read::bytes(content, read::SMALL_BODY).await?.to_vec());
+    let bytes = read::bytes(content, read::SMALL_BODY).await?;
     let now = prefers_async(&headers);
     let registered = if has_source(&bytes)? {
         let install = read::parse::<InstallBody>(&bytes)?.install()?;

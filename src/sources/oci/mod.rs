@@ -19,8 +19,8 @@ use super::{Login, Opened, Suggested, component};
 pub use self::push::push;
 pub use self::registry::{Registry, host};
 
-/// Largest manifest, in bytes (as registries have it).
-const MAX_MANIFEST: u64 = 4 << 20;
+/// Largest manifest, in bytes. It is in memory; one that leads to a component is far from it.
+const MAX_MANIFEST: u64 = 256 << 10;
 /// Longest description that is taken over, in bytes.
 const MAX_DESCRIPTION: usize = 1024;
 

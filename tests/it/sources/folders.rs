@@ -17,13 +17,16 @@ impl Repository {
     fn new() -> Self {
         let repository = Self(tempfile::tempdir().unwrap());
         repository.git(&["init", "--quiet"]);
-        for name in ["hello", "spin"] {
+        for name in ["hello", "spin", "claim"] {
             let folder = repository.0.path().join("skills").join(name);
             std::fs::create_dir_all(&folder).unwrap();
-            let manifest = json!({ "name": name, "version": "2.0.0", "tags": ["from-afar"] });
+            let mut manifest = json!({ "name": name, "version": "2.0.0", "tags": ["from-afar"] });
+            if name == "claim" {
+                manifest["owner"] = "system".into();
+            }
             let text = format!("---\nname: {name}\ndescription: A skill.\n---\n\n```json skill\n{manifest}\n```\n");
             std::fs::write(folder.join("SKILL.md"), text).unwrap();
-            std::fs::write(folder.join("it.wasm"), guest(name)).unwrap();
+            std::fs::write(folder.join("it.wasm"), guest(if name == "claim" { "hello" } else { name })).unwrap();
         }
         std::fs::write(repository.0.path().join("README.md"), "Skills.").unwrap();
         repository.git(&["add", "."]);
@@ -131,6 +134,12 @@ async fn a_zipped_skill_folder_at_a_url_is_installed_with_its_manifest() {
     assert_eq!(host.outcome("hello", json!({ "name": "Ada" }), json!({})).await, "success -");
     assert_eq!(install("/all.zip", json!({ "skill": "spin" })).await.status, 201);
     assert_eq!(install("/all.zip", json!({})).await.summary(), "422 invalid_manifest");
+    // A folder from elsewhere does not say whose it becomes, though an administrator's key might.
+    let claim = install("/all.zip", json!({ "skill": "claim" })).await;
+    assert_eq!(
+        (claim.summary().as_str(), &claim.body["errors"][0]["pointer"]),
+        ("422 invalid_manifest", &json!("/owner"))
+    );
     assert_eq!(install("/broken.zip", json!({ "name": "broken" })).await.summary(), "400 malformed");
     super::is_tidy(&host).await;
 }
