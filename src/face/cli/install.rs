@@ -30,8 +30,8 @@ Examples:
   skillvisor install ghcr.io/acme/hello:1.0.0
   skillvisor install https://skills.example/hello.wasm --name hello --version 1.0.0
   skillvisor install acme/skills --skill hello --ref v1.0.0
-  skillvisor install ghcr.io/acme/hello:1.0.0 --lock
-  skillvisor install --lock")]
+  skillvisor install ghcr.io/acme/hello:1.0.0 --lock skills.lock
+  skillvisor install --lock skills.lock")]
 pub(super) struct InstallArgs {
     /// A URL or a reference; with --lock alone, all that the file has
     #[arg(required_unless_present = "lock")]
@@ -63,7 +63,7 @@ pub(super) struct InstallArgs {
     #[command(flatten)]
     login: LoginArgs,
     /// Write down what was installed; what the file has already must come the same again
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "skills.lock")]
+    #[arg(long, value_name = "FILE")]
     lock: Option<PathBuf>,
     /// Take what is there now, whatever the lock file says
     #[arg(long, requires = "lock", requires = "source")]
@@ -108,7 +108,7 @@ async fn all(
     }
     if skills.is_empty() {
         return Err(
-            Failure::usage("the lock file has nothing in it").hint("skillvisor install SOURCE --lock adds to it")
+            Failure::usage("the lock file has nothing in it").hint("skillvisor install SOURCE --lock FILE adds to it")
         );
     }
     for Locked { name, version, source, skill, reference, digest, .. } in skills {

@@ -77,6 +77,8 @@ async fn what_is_pushed_is_the_artefact_that_other_tools_make_and_comes_back_the
     let installed = on(&host, &["install", &reference]).expect(0);
     assert!(installed.stdout.starts_with("installed hello@1.0.0 (ready, from 127.0.0.1:"), "{}", installed.stdout);
     assert!(on(&host, &["install", &reference]).expect(0).stdout.starts_with("unchanged hello@1.0.0"));
+    let shown = on(&host, &["show", "hello"]).expect(0).stdout;
+    assert!(shown.lines().any(|line| line.contains("from") && line.contains(&reference)), "{shown}");
     std::fs::remove_file(&back).unwrap();
     on(&host, &["pull", "hello", "-o", back.to_str().unwrap()]).expect(0);
     assert_eq!(std::fs::read(&back).unwrap(), guest("hello"));
