@@ -20,7 +20,7 @@ use super::value;
 /// Install a skill that the server fetches from elsewhere
 ///
 /// The source is a file at https://…, a component or a zipped skill folder; an artefact in a
-/// registry, [oci://]REGISTRY/REPO[:TAG|@DIGEST]; or a skill folder of OWNER/REPO at a git host.
+/// registry, REGISTRY/REPO:TAG or REGISTRY/REPO@DIGEST; or a skill folder of OWNER/REPO at a git host.
 /// The network ceiling of the key must allow it, or the server's operator lists it
 /// (install.allowed_sources). What the source has becomes the skill; name and version are those
 /// given here, else the component's, else the source's.

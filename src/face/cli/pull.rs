@@ -26,7 +26,7 @@ Examples:
   skillvisor pull hello@^1 -o hello.wasm
   skillvisor pull --oci ghcr.io/acme/hello:1.0.0 -o hello.wasm")]
 pub(super) struct PullArgs {
-    /// A skill (id, name, name@version), or with --oci REGISTRY/REPO[:TAG|@DIGEST]
+    /// A skill (id, name, name@version), or with --oci REGISTRY/REPO:TAG or REGISTRY/REPO@DIGEST
     #[arg(value_name = "REF")]
     reference: String,
     /// File to write
