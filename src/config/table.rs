@@ -119,9 +119,9 @@ settings! {
     compile_timeout: Duration as Millis, "compile.timeout_ms" = "120000",
         "Most processor time of one compilation, in milliseconds; by the clock it may take five times as long.";
     egress_allow_cidrs: Vec<IpNet> as Networks, "egress.allow_cidrs" = "none",
-        "Networks that skills may reach although they are not of the public internet, where their grants allow it.";
+        "Networks that skills may reach, and be installed from, although they are not of the public internet, where grants and ceilings allow it.";
     egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",
-        "Authorities (PEM) that skills' requests trust beside the system's.";
+        "Authorities (PEM) that skills' requests, and requests for skills, trust beside the system's.";
     install_allowed_sources: Vec<SourceRule> as SourceRules, "install.allowed_sources" = "none",
         "Sources that every key with skills:write may install from, whatever its network ceiling: URLs, oci://registry/repository or owner/repo, each of which may end in *. What one leads to (a redirect, a registry's place for tokens) needs an entry of its own unless it is the registry itself.";
     install_git_base_url: String as BaseUrl, "install.git_base_url" = "https://github.com",
