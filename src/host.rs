@@ -1,6 +1,7 @@
 //! A whole host without a face: everything is built here, once.
 
 mod directory;
+mod install;
 mod library;
 mod retention;
 
@@ -18,6 +19,7 @@ use crate::model::{ApprovalPolicy, Clock, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, ReuseSettings, SandboxProvider, WasmSandbox, WasmSettings};
 use crate::secrets::{KEY_FILE, KeySource, Secrets};
+use crate::sources::{SourceSettings, Sources};
 use crate::store::Store;
 use crate::telemetry::Telemetry;
 use crate::workspace::{DEFAULT_QUOTA, Quota, Workspaces};
@@ -25,6 +27,8 @@ use crate::workspace::{DEFAULT_QUOTA, Quota, Workspaces};
 pub use self::directory::{DirectoryProblem, LOCK_FILE, directory_problem};
 use self::directory::{lock, own_directories};
 use self::retention::Retention;
+
+pub use self::install::{Install, Named};
 
 /// The file with the first admin key's secret, for the local command line.
 pub const ADMIN_KEY_FILE: &str = "admin.key";
@@ -50,6 +54,8 @@ pub struct HostOptions {
     pub reuse: ReuseSettings,
     /// What may be reached beside the public internet.
     pub egress: EgressSettings,
+    /// Where skills may be installed from.
+    pub sources: SourceSettings,
     /// What an owner may leave lying in its workspace, where its keys' ceilings say nothing else.
     pub workspace: Quota,
     /// Where the key comes from that secrets are sealed with; a file in the data directory if
@@ -88,6 +94,7 @@ impl HostOptions {
             },
             reuse: ReuseSettings::default(),
             egress: EgressSettings::default(),
+            sources: SourceSettings::default(),
             workspace: DEFAULT_QUOTA,
             secrets_key: None,
             keep_results: Duration::from_secs(24 * 60 * 60),
@@ -107,6 +114,8 @@ pub struct Host {
     pub(crate) registry: Arc<Registry>,
     /// What skills' requests carry.
     pub(crate) secrets: Arc<Secrets>,
+    /// Where skills are installed from.
+    pub(crate) sources: Arc<Sources>,
     /// Runs.
     pub(crate) executor: Arc<Executor>,
     /// What is remembered.
@@ -146,14 +155,14 @@ impl Host {
         }
         let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
         access.ensure_admin(options.admin_key.as_ref()).await?;
-        let instances = u32::try_from(options.admission.concurrency_host).unwrap_or(u32::MAX);
+        let guard = Guard::new(options.egress)?;
         let wasm = WasmSettings {
             cache: dir.join("cache"),
             temporary: temporary.clone(),
-            instances,
+            instances: options.admission.concurrency_host.try_into().unwrap_or(u32::MAX),
             compile,
             telemetry: Arc::clone(&telemetry),
-            egress: Guard::new(options.egress)?,
+            egress: Arc::clone(&guard),
             reuse: options.reuse,
         };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
@@ -182,6 +191,7 @@ impl Host {
             access,
             registry,
             secrets,
+            sources: Arc::new(Sources::new(guard, options.sources)),
             executor: Executor::new(parts, options.admission),
             store,
             temporary,

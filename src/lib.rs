@@ -81,6 +81,8 @@ pub mod sandbox;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod secrets;
 #[cfg_attr(not(internals), doc(hidden))]
+pub mod sources;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod store;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod telemetry;
@@ -93,11 +95,12 @@ mod files;
 pub use crate::access::{Access, NewKey};
 pub use crate::egress::EgressSettings;
 pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Once};
-pub use crate::host::{Host, HostOptions};
+pub use crate::host::{Host, HostOptions, Install, Named};
 pub use crate::model::{
-    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Execution, ExecutionRequest, Limits, LimitsPatch, Skill,
-    SkillRef, Status, StrictJson, compare_versions, satisfies,
+    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Execution, ExecutionRequest, GitPart, Limits, LimitsPatch,
+    Skill, SkillRef, SkillSource, Source, SourceRule, Status, StrictJson, compare_versions, satisfies,
 };
 pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
 pub use crate::sandbox::{CompileSettings, ReuseSettings, compile_worker};
+pub use crate::sources::{Login, SourceSettings};
 pub use crate::workspace::Quota;

@@ -2,6 +2,8 @@
 
 use ipnet::IpNet;
 
+use crate::model::SourceRule;
+
 use super::kinds::Kind;
 use super::sources::Given;
 
@@ -57,6 +59,35 @@ impl Kind for Origins {
     }
 }
 
+/// Sources of skills, maybe none.
+pub(super) enum SourceRules {}
+
+impl Kind for SourceRules {
+    type Value = Vec<SourceRule>;
+    const WORD: &'static str = "SOURCE[,SOURCE]";
+    const ALLOWED: &'static str = "sources with commas between, such as https://skills.example/*,oci://ghcr.io/acme/*";
+
+    fn read(given: &Given) -> Option<Vec<SourceRule>> {
+        words(given, |text| text.parse().ok())
+    }
+}
+
+/// The URL that others begin with.
+pub(super) enum BaseUrl {}
+
+impl Kind for BaseUrl {
+    type Value = String;
+    const WORD: &'static str = "URL";
+    const ALLOWED: &'static str =
+        "a URL that starts with https:// or http:// and has no query, such as https://github.com";
+
+    fn read(given: &Given) -> Option<String> {
+        let url = url::Url::parse(&given.text).ok().filter(|url| matches!(url.scheme(), "https" | "http"))?;
+        let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+        (plain && url.fragment().is_none()).then(|| url.as_str().trim_end_matches('/').to_owned())
+    }
+}
+
 /// A list with commas between, or `none`.
 fn words<T>(given: &Given, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     if given.text == "none" {
@@ -81,6 +112,20 @@ mod tests {
         assert_eq!(read("10.0.0.0/8, fd00:1::/64,127.0.0.1/32"), Some(3));
         for bad in ["", "10.0.0.1/8", "10.0.0.0", "10.0.0.0/33", "10.0.0.0/8,", "localhost/8"] {
             assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn sources_are_a_list_and_a_git_host_is_a_url() {
+        let sources = |text: &str| SourceRules::read(&given(text)).map(|rules| rules.len());
+        assert_eq!(sources("https://a.example/x/*, oci://ghcr.io/acme/*,acme/skills"), Some(3));
+        assert_eq!(
+            (sources("none"), sources("*"), sources("https://a.example,"), sources("a")),
+            (Some(0), None, None, None)
+        );
+        assert_eq!(BaseUrl::read(&given("https://git.example/x/")).as_deref(), Some("https://git.example/x"));
+        for bad in ["", "git.example", "ssh://git.example", "https://u@git.example", "https://git.example/?x"] {
+            assert_eq!(BaseUrl::read(&given(bad)), None, "{bad}");
         }
     }
 

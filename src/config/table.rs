@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::model::ApprovalPolicy;
+use crate::model::{ApprovalPolicy, SourceRule};
 
 use super::kinds::{
     Address, Approvals, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Optional, Path, Span,
     Switch,
 };
-use super::lists::{Hosts, Networks, Origins};
+use super::lists::{BaseUrl, Hosts, Networks, Origins, SourceRules};
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
 
@@ -123,9 +123,17 @@ settings! {
     reuse_max_idle: usize as Count, "reuse.max_idle" = "32",
         "Most such instances that are kept between calls.";
     egress_allow_cidrs: Vec<IpNet> as Networks, "egress.allow_cidrs" = "none",
-        "Networks that skills may reach although they are not of the public internet, where their grants allow it.";
+        "Networks that skills may reach, and be installed from, although they are not of the public internet, where grants and ceilings allow it.";
     egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",
-        "Authorities (PEM) that skills' requests trust beside the system's.";
+        "Authorities (PEM) that skills' requests, and requests for skills, trust beside the system's.";
+    install_allowed_sources: Vec<SourceRule> as SourceRules, "install.allowed_sources" = "none",
+        "Sources that every key with skills:write may install from, whatever its network ceiling: URLs, oci://registry/repository or owner/repo, each of which may end in *. What one leads to (a redirect, a registry's place for tokens) needs an entry of its own unless it is the registry itself.";
+    install_git_base_url: String as BaseUrl, "install.git_base_url" = "https://github.com",
+        "Git host of sources written as owner/repo: it gives OWNER/REPO/archive/REF.zip below this URL.";
+    install_timeout: Duration as Millis, "install.timeout_ms" = "120000",
+        "How long fetching a skill may take, in milliseconds.";
+    registry_insecure_hosts: Vec<String> as Hosts, "registry.insecure_hosts" = "none",
+        "Hosts, with their port if it is not 80, that skills are fetched from without TLS.";
     workspace_max_bytes: u64 as Bytes, "workspace.max_bytes" = "1GiB",
         "Bytes of an owner's files, where the ceilings of its keys (storage.fileBytes) say nothing else.";
     workspace_max_files: usize as Count, "workspace.max_files" = "10000",

@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::connection::{Connection, MAX_HEAD};
 use super::failure::Failure;
-use super::guard::{Guard, MAX_BODY};
+use super::guard::Guard;
 use super::pool::{Owner, Place};
 use super::target::Origin;
 
@@ -53,6 +53,7 @@ impl Pace {
 /// The body of a response. It ends with an error at its deadline, or when it is too long.
 pub(super) struct Received {
     incoming: Incoming,
+    most: u64,
     left: u64,
     pace: Pace,
     alarm: Pin<Box<Sleep>>,
@@ -60,9 +61,9 @@ pub(super) struct Received {
 }
 
 impl Received {
-    pub(super) fn new(incoming: Incoming, pace: Pace, held: Held) -> Self {
+    pub(super) fn new(incoming: Incoming, most: u64, pace: Pace, held: Held) -> Self {
         let alarm = Box::pin(tokio::time::sleep_until(pace.next()));
-        let mut body = Self { incoming, left: MAX_BODY, pace, alarm, held: Some(held) };
+        let mut body = Self { incoming, most, left: most, pace, alarm, held: Some(held) };
         body.end_if_all_is_here();
         body
     }
@@ -82,7 +83,7 @@ impl Received {
 
     fn take(&mut self, frame: Frame<Bytes>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
-        let Some(left) = self.left.checked_sub(bytes) else { return self.fail(Failure::ResponseBody(MAX_BODY)) };
+        let Some(left) = self.left.checked_sub(bytes) else { return self.fail(Failure::ResponseBody(self.most)) };
         // One that never pauses would never meet its alarm.
         if Instant::now() >= self.pace.deadline {
             return self.fail(Failure::Late);
@@ -110,7 +111,10 @@ impl Body for Received {
                 Poll::Ready(None)
             }
             Poll::Ready(Some(Ok(frame))) => self.take(frame),
-            Poll::Ready(Some(Err(error))) => self.fail(Failure::of(&error, MAX_HEAD, MAX_BODY)),
+            Poll::Ready(Some(Err(error))) => {
+                let failure = Failure::of(&error, MAX_HEAD, self.most);
+                self.fail(failure)
+            }
             Poll::Pending if self.alarm.as_mut().poll(cx).is_ready() => {
                 let is_late = Instant::now() >= self.pace.deadline;
                 self.fail(if is_late { Failure::Late } else { Failure::ReadTimeout })

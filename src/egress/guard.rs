@@ -34,8 +34,8 @@ use super::scrubbed::Answer;
 use super::target::{Host, Origin, Scheme, Target};
 use super::tls::Tls;
 
-/// Most bytes of a body, there and back.
-pub(super) const MAX_BODY: u64 = 64 << 20;
+/// Most bytes of a body, there and back, where who asks says nothing else.
+pub const MAX_BODY: u64 = 64 << 20;
 /// How long waiting for a place, the look-up, connecting and the TLS handshake may take together.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long the look-up alone may take.
@@ -85,6 +85,8 @@ pub struct Errand {
     pub first_byte_timeout: Option<Duration>,
     /// How long the body may pause.
     pub between_bytes_timeout: Option<Duration>,
+    /// Most bytes of a body, there and back.
+    pub most_body: u64,
     /// Where bytes are counted.
     pub meter: Meter,
 }
@@ -199,7 +201,7 @@ impl Guard {
         let place = timeout_at(by, self.pool.place(&owner)).await.ok().flatten();
         let place = place.ok_or(Failure::TooManyConnections)?;
         let origin = admitted.target.origin.clone();
-        let mut request = prepared(&admitted, request)?;
+        let mut request = prepared(&admitted, request, errand.most_body)?;
         loop {
             let reused = owner.reuse(&origin).await;
             let is_reused = reused.is_some();
@@ -224,7 +226,7 @@ impl Guard {
                 Err(mut error) => match (error.take_message(), again) {
                     (Some(unsent), _) if is_reused => request = unsent,
                     (None, Some(again)) if error.error().is_incomplete_message() => request = again,
-                    _ => return Err(Failure::of(&error.into_error(), MAX_HEAD, MAX_BODY)),
+                    _ => return Err(Failure::of(&error.into_error(), MAX_HEAD, errand.most_body)),
                 },
             }
         }
@@ -238,7 +240,7 @@ impl Guard {
     ) -> Response<Received> {
         let pace = Pace { deadline: Instant::from_std(errand.deadline), pause: errand.between_bytes_timeout };
         let held = Held { connection, place, guard: Arc::clone(self), owner, origin };
-        response.map(|incoming| Received::new(incoming, pace, held))
+        response.map(|incoming| Received::new(incoming, errand.most_body, pace, held))
     }
 
     /// A new connection to an address that was checked.
@@ -330,7 +332,7 @@ fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
 }
 
 /// The request as it is sent: path and `host` as they were matched.
-fn prepared(admitted: &Admitted, request: Request<Body>) -> Result<Request<Body>, Failure> {
+fn prepared(admitted: &Admitted, request: Request<Body>, most: u64) -> Result<Request<Body>, Failure> {
     let (parts, body) = request.into_parts();
     let target = &admitted.target;
     let illegal = |_| Failure::Unsafe("has a URL that cannot be sent");
@@ -343,7 +345,7 @@ fn prepared(admitted: &Admitted, request: Request<Body>) -> Result<Request<Body>
     }
     headers.insert(header::HOST, host);
     admitted.injected.put(&mut headers)?;
-    let limit = usize::try_from(MAX_BODY).unwrap_or(usize::MAX);
+    let limit = usize::try_from(most).unwrap_or(usize::MAX);
     let mut request = Request::new(Limited::new(body, limit).boxed_unsync());
     *request.method_mut() = admitted.method.clone();
     *request.uri_mut() = uri;

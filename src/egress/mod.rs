@@ -3,7 +3,8 @@
 //! A request is matched with its grants on the very text that will be sent, before any name
 //! is looked up. The name is looked up once, every answer must be an address of the public
 //! internet (or of a network that the operator allows), and only a checked address is
-//! connected to. Redirects are not followed: who asked sees them, and asks again. Secrets are put
+//! connected to. Guests see redirects and ask again; what the host fetches itself follows them,
+//! each through the same checks (`fetch`). Secrets are put
 //! into requests here, for their own origin only, and taken out of what comes back.
 //!
 //! Everything runs on the runtime the guard was made on, whoever asks: a connection outlives
@@ -14,6 +15,7 @@ mod body;
 mod connection;
 mod credential;
 mod failure;
+mod fetch;
 mod guard;
 mod outside;
 mod pool;
@@ -30,7 +32,8 @@ mod tests;
 
 pub use self::credential::{Cleaner, Credential, Credentials, Place, Withheld};
 pub use self::failure::{Failure, Layer};
-pub use self::guard::{Admitted, Body, EgressSettings, Errand, Guard, Meter};
+pub use self::fetch::{Ask, FetchError, Fetched, Fetcher, Why};
+pub use self::guard::{Admitted, Body, EgressSettings, Errand, Guard, MAX_BODY, Meter};
 pub use self::rule::{NetworkGrant, covers};
 pub use self::scrubbed::Answer;
 pub use self::target::Target;

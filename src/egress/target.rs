@@ -148,6 +148,21 @@ impl Target {
         self.origin.to_string()
     }
 
+    /// `host[:port]`, without a port that the scheme has anyway.
+    pub fn authority(&self) -> String {
+        self.origin.authority()
+    }
+
+    /// Whether requests go over TLS.
+    pub fn is_secure(&self) -> bool {
+        self.origin.scheme == Scheme::Https
+    }
+
+    /// The whole URL, as it is sent.
+    pub(super) fn url(&self) -> String {
+        format!("{}{}", self.origin, self.path_and_query())
+    }
+
     /// Path and query, as they are sent.
     pub(super) fn path_and_query(&self) -> String {
         match &self.query {

@@ -33,6 +33,7 @@ fn errand(deadline: Duration) -> Errand {
         connect_timeout: None,
         first_byte_timeout: None,
         between_bytes_timeout: None,
+        most_body: MAX_BODY,
         meter: Meter::default(),
     }
 }

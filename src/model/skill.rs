@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     Access, Approval, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, Retry, SkillId, SkillName,
-    Tag,
+    SkillSource, Tag,
 };
 
 /// How a skill is carried out.
@@ -134,6 +134,8 @@ pub struct Skill {
     pub tags: Vec<Tag>,
     /// Where it came from.
     pub source_provider: String,
+    /// The same exactly, if it was installed and not uploaded.
+    pub source: Option<SkillSource>,
     /// Whether it is told to those without a key; only of global skills.
     pub public: bool,
     /// Whether it asks to keep its instances between calls.

@@ -9,6 +9,7 @@ use crate::model::{
     SkillName, Tag, refuse_without_effect,
 };
 
+use super::installing::Origin;
 use super::reserved::require_free;
 use super::secrets::require_few;
 use super::{schema, values};
@@ -72,6 +73,9 @@ pub struct Manifest {
     pub network_enabled: Option<bool>,
     /// As it is there.
     pub read_only: Option<bool>,
+    /// Where it was installed from; nothing that anybody writes.
+    #[serde(skip)]
+    pub origin: Option<Origin>,
     /// The `SKILL.md` that it stands in.
     #[serde(skip)]
     pub skill_md: Option<String>,
@@ -256,14 +260,6 @@ impl Manifest {
         let asked = [("/idempotent", self.idempotent)];
         refuse_without_effect(asked)
     }
-}
-
-/// Refuses to tell strangers of what is one owner's.
-pub(super) fn require_global(owner: &OwnerId, public: bool) -> Result<(), Error> {
-    if !public || owner.is_system() {
-        return Ok(());
-    }
-    Err(Error::at(Code::InvalidManifest, "/public", "only a skill of `system` can be public; leave it out"))
 }
 
 /// What is wrong with a field that has more than `most` of what it is made of.

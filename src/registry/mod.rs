@@ -6,6 +6,7 @@ mod archive;
 mod difference;
 mod functions;
 mod index;
+mod installing;
 mod listing;
 mod manifest;
 mod network;
@@ -46,8 +47,9 @@ use crate::store::{Store, to_its_end};
 use self::index::Index;
 
 pub use self::aliases::AliasMove;
-pub use self::archive::unzip;
+pub use self::archive::{unzip, unzip_part};
 pub use self::difference::{Change, ChangeKind, Difference};
+pub use self::installing::Origin;
 pub use self::listing::Place;
 pub use self::manifest::Manifest;
 pub use self::schema::Checker;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::files;
 use crate::model::{
-    Approval, Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillName,
-    SkillState,
+    Approval, Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillState,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillParts, SkillRecord, to_its_end};
 
-use super::manifest::{Checked, CheckedAlone, Manifest, require_global};
+use super::installing::{owner_for, provider, require_global, require_visible};
+use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::network::beyond;
 use super::under_way::UnderWay;
 use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, pins, reuse, secrets, workspace};
@@ -170,14 +170,11 @@ impl Registry {
         &self,
         caller: &Caller,
         (mut manifest, alone): (Manifest, CheckedAlone),
-        inspection: Inspection,
+        mut inspection: Inspection,
         digest: Digest,
     ) -> Result<Skill, Error> {
         let owner = owner_for(caller, &manifest)?;
-        let from_component = |name: Option<String>| name.filter(|name| name.parse::<SkillName>().is_ok());
-        manifest.name = manifest.name.or_else(|| from_component(inspection.name));
-        manifest.version = manifest.version.or(inspection.version);
-        manifest.description = manifest.description.or(inspection.description);
+        let source = manifest.complete(&mut inspection);
         let ceiling = caller.key.max_limits();
         let Checked { name, version, description, schema, limits, retry, cut, digest: manifest_digest } =
             manifest.check(alone, ceiling)?;
@@ -209,7 +206,8 @@ impl Registry {
             enabled: manifest.enabled.unwrap_or(true),
             mode: manifest.mode.unwrap_or(Mode::On),
             tags: manifest.tags,
-            source_provider: manifest.source_provider.unwrap_or_else(|| "local".into()),
+            source_provider: manifest.source_provider.unwrap_or_else(|| provider(source.as_ref())),
+            source,
             public: manifest.public,
             reuse: manifest.reuse,
             frozen_reuse: caller.key.may_reuse(),
@@ -347,12 +345,6 @@ fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> Pre
     PrepareRequest { owner, digest: record.digest, file, bytes: record.bytes, unmetered: false }
 }
 
-/// Refuses a name outside the key's allow-list: what a key may not see, it may not put in
-/// another's way either.
-fn require_visible(caller: &Caller, name: &SkillName) -> Result<(), Error> {
-    if caller.key.may_see(name) { Ok(()) } else { Err(Error::not_found("skill")) }
-}
-
 fn unknown_component() -> Error {
     let detail = "this owner has uploaded no component with that digest; upload it with POST /api/skills";
     Error::at(Code::UnknownComponent, "/handler", detail)
@@ -364,22 +356,6 @@ async fn look(preparing: &mut Preparing, patience: Duration) -> Result<Inspectio
         Error::new(Code::Overloaded, detail).retry_after(30)
     })?;
     answer.map_err(|_| Error::new(Code::Unavailable, "the host is shutting down"))?
-}
-
-/// For whom a manifest is registered.
-fn owner_for(caller: &Caller, manifest: &Manifest) -> Result<OwnerId, Error> {
-    let owner = manifest.owner.as_ref().unwrap_or(caller.owner());
-    if caller.key.is_admin() {
-        return Ok(owner.clone());
-    }
-    if owner != caller.owner() {
-        return Err(Error::at(Code::Forbidden, "/owner", "only an admin key may register for another owner"));
-    }
-    // A key may act for `system`; what everybody runs is for admin keys alone (SPEC, section 2).
-    if owner.is_system() {
-        return Err(Error::new(Code::Forbidden, "only an admin key may register a global skill"));
-    }
-    Ok(owner.clone())
 }
 
 #[cfg(test)]

@@ -329,6 +329,9 @@ const SKILL_TEXTS: &str = "CREATE TABLE skill_texts (
 const REUSE: &str = "ALTER TABLE skills ADD COLUMN reuse INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE skills ADD COLUMN frozen_reuse INTEGER NOT NULL DEFAULT 0";
 
+/// What was registered before was uploaded.
+const SOURCE: &str = "ALTER TABLE skills ADD COLUMN source TEXT";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -343,6 +346,7 @@ const STEPS: &[&str] = &[
     ALIASES_AND_APPROVAL,
     SKILL_TEXTS,
     REUSE,
+    SOURCE,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

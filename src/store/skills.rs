@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::model::{Code, Digest, Error, Handler, OwnerId, Skill, SkillId};
+use crate::model::{Code, Digest, Error, Handler, OwnerId, Skill, SkillId, SkillSource};
 
 use super::skill_texts::{forget_text, insert_text};
 use super::{Store, json_column, parsed, to_json};
@@ -97,7 +97,8 @@ impl Store {
                 .prepare_cached(
                     "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
                      registered_by = ?5, frozen_network = ?6, frozen_workspace = ?7, frozen_secrets = ?8,
-                     frozen_skills = ?9, pinned = ?10, retry = ?11, public = ?12, reuse = ?13, frozen_reuse = ?14 WHERE id = ?1",
+                     frozen_skills = ?9, pinned = ?10, retry = ?11, public = ?12, reuse = ?13, frozen_reuse = ?14,
+                     source = ?15 WHERE id = ?1",
                 )?
                 .execute(params![
                     skill.id.as_bytes(),
@@ -114,6 +115,7 @@ impl Store {
                     skill.public,
                     skill.reuse,
                     skill.frozen_reuse,
+                    skill.source.as_ref().map(to_json),
                 ])?;
             update_row(connection, &skill)
         })
@@ -219,9 +221,9 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
              source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
              registered_by, manifest_digest, created_at, updated_at, frozen_network,
              frozen_workspace, frozen_secrets, frozen_skills, pinned, retry, public, approval,
-             reuse, frozen_reuse)
+             reuse, frozen_reuse, source)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33)",
+             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
         )?
         .execute(params![
             skill.id.as_bytes(),
@@ -257,6 +259,7 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             to_json(&skill.approval),
             skill.reuse,
             skill.frozen_reuse,
+            skill.source.as_ref().map(to_json),
         ])
         .map(drop)
 }
@@ -283,6 +286,11 @@ fn update_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
         .map(drop)
 }
 
+/// Where it was installed from, if it was.
+fn source(row: &Row<'_>) -> rusqlite::Result<Option<SkillSource>> {
+    row.get_ref("source")?.as_str_or_null()?.map(json_column).transpose()
+}
+
 pub(super) fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
     let text = |name| row.get_ref(name).and_then(|value| Ok(value.as_str()?));
     let deleted: Option<i64> = row.get("deleted_at")?;
@@ -298,6 +306,7 @@ pub(super) fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
         mode: parsed(text("mode")?)?,
         tags: json_column(text("tags")?)?,
         source_provider: row.get("source_provider")?,
+        source: source(row)?,
         public: row.get("public")?,
         reuse: row.get("reuse")?,
         frozen_reuse: row.get("frozen_reuse")?,

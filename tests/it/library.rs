@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use skillvisor::model::{Digest, OwnerId, Scope, Secret, SkillState};
 use skillvisor::{
-    Caller, Code, Error, ExecutionFilter, ExecutionRequest, Host, HostOptions, Manifest, NewKey, Registered, Status,
+    Caller, Code, Error, ExecutionFilter, ExecutionRequest, Host, HostOptions, Install, Manifest, NewKey, Registered,
+    Status,
 };
 use tempfile::TempDir;
 
@@ -67,6 +68,20 @@ async fn a_skill_is_registered_executed_and_found_without_http() {
     let page = host.list_executions(&caller, filter.clone()).await.unwrap();
     assert_eq!((page.total, page.more, page.executions[0].id), (1, false, execution.id));
     assert_eq!(host.count_executions(&caller, filter).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn what_is_installed_goes_through_the_same_guard_here() {
+    let (host, _dir) = host().await;
+    let install = async |caller: &Caller, source: &str| {
+        host.install(caller, Install::new(source.parse().unwrap())).await.unwrap_err().code
+    };
+    let admin = host.admin().unwrap();
+    assert_eq!(install(&admin, "https://169.254.169.254/x.wasm").await, Code::Denied);
+    let writer = tenant(&host, &[Scope::SkillsWrite]).await;
+    assert_eq!(install(&writer, "https://a.example/x.wasm").await, Code::Denied);
+    let reader = tenant(&host, &[Scope::SkillsRead]).await;
+    assert_eq!(install(&reader, "https://a.example/x.wasm").await, Code::InsufficientScope);
 }
 
 #[tokio::test]

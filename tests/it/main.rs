@@ -45,6 +45,9 @@ mod files;
 /// The way out: guests that ask for something over the network.
 mod egress;
 
+/// Skills from elsewhere: URLs and registries.
+mod sources;
+
 /// Secrets: put into requests, and found nowhere else.
 mod secrets;
 

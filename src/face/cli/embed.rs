@@ -18,6 +18,7 @@ use crate::host::{ADMIN_KEY_FILE, DirectoryProblem, Host, HostOptions, SERVER_FI
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, ReuseSettings, THIS_PROGRAM};
 use crate::secrets::KeySource;
+use crate::sources::SourceSettings;
 use crate::workspace::Quota;
 
 use super::exit::{Exit, Failure};
@@ -165,6 +166,13 @@ fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Fail
     options.egress =
         EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };
     options.reuse = ReuseSettings { max_calls: settings.reuse_max_calls, max_idle: settings.reuse_max_idle };
+    options.sources = SourceSettings {
+        allowed: settings.install_allowed_sources.clone(),
+        insecure_hosts: settings.registry_insecure_hosts.clone(),
+        timeout: settings.install_timeout,
+        max_bytes: settings.upload_max_bytes,
+        git_base_url: settings.install_git_base_url.clone(),
+    };
     options.compile = CompileSettings {
         program: THIS_PROGRAM.into(),
         memory_mb: settings.compile_memory_mb,

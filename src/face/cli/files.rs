@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use futures_util::StreamExt;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
 use tokio_util::io::ReaderStream;
 
 use super::client::{Client, Upload};
 use super::exit::{Exit, Failure};
 use super::output::Output;
+use super::partial::Partial;
 use super::{table, value};
 
 /// Bytes that are read and sent at a time.
@@ -239,44 +239,6 @@ fn segments(path: &str) -> Result<Vec<&str>, Failure> {
             .hint("paths are those below it, such as reports/2026.csv"));
     }
     Ok(["api", "workspace"].into_iter().chain(names).collect())
-}
-
-/// A file under another name until it is whole; removed if it never is.
-struct Partial {
-    file: tokio::fs::File,
-    part: PathBuf,
-    target: PathBuf,
-}
-
-impl Partial {
-    async fn create(target: &Path) -> Result<Self, Failure> {
-        let mut part = target.as_os_str().to_owned();
-        part.push(".part");
-        let file = tokio::fs::File::create(&part).await.map_err(|error| unwritable(target, &error))?;
-        Ok(Self { file, part: part.into(), target: target.to_owned() })
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.file.write_all(bytes).await.map_err(|error| unwritable(&self.target, &error))
-    }
-
-    async fn finish(mut self) -> Result<(), Failure> {
-        let synced = async {
-            self.file.flush().await?;
-            tokio::fs::rename(&self.part, &self.target).await
-        };
-        synced.await.map_err(|error| unwritable(&self.target, &error))
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.part);
-    }
-}
-
-fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!("cannot write {}: {error}", file.display()))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor`, `mcp` and `completions` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `mcp`, `completions` and what has `--oci` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
 mod alias;
 mod approve;
+mod artefact;
 mod cancel;
 mod client;
 mod completions;
@@ -20,18 +21,23 @@ mod exit;
 mod files;
 mod flags;
 mod folder;
+mod install;
 mod json_text;
 mod keys;
 mod limits;
 mod list;
 mod local;
+mod lock;
 mod logging;
+mod login;
 mod logs;
 mod mcp;
 mod mode;
 mod multipart;
 mod output;
+mod partial;
 mod place;
+mod pull;
 mod push;
 mod report;
 mod sample;
@@ -80,6 +86,8 @@ enum Command {
     #[command(subcommand)]
     Secrets(secrets::SecretsCommand),
     Push(push::PushArgs),
+    Pull(pull::PullArgs),
+    Install(install::InstallArgs),
     Exec(exec::ExecArgs),
     List(list::ListArgs),
     Show(show::ShowArgs),
@@ -139,6 +147,10 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
             Command::Serve(args) => serve::run(context, &args).await,
             Command::Doctor(args) => doctor::run(context, &args).await,
             Command::Mcp(_) => mcp::run(context).await,
+            Command::Push(push::PushArgs { path, oci: Some(reference), registry, .. }) => {
+                artefact::push(context, &path, &reference, &registry).await
+            }
+            Command::Pull(args) if args.oci => pull::run_oci(context, &args).await,
             command => as_client(context, command).await,
         }
     });
@@ -181,6 +193,8 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Keys(command) => keys::run(output, client, command).await,
         Command::Secrets(command) => secrets::run(output, client, command).await,
         Command::Push(args) => push::run(output, client, &args).await,
+        Command::Pull(args) => pull::run(output, client, &args).await,
+        Command::Install(args) => install::run(output, client, &args).await,
         Command::Exec(args) => exec::run(output, client, &args).await,
         Command::List(args) => list::run(output, client, &args).await,
         Command::Show(args) => show::run(output, client, &args).await,

@@ -10,8 +10,9 @@ use reqwest::Method;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::model::Code;
+use crate::model::{Code, OciReference};
 
+use super::artefact::RegistryArgs;
 use super::client::{Client, Reply, Upload};
 use super::exit::{Exit, Failure};
 use super::folder::Folder;
@@ -32,18 +33,22 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 ///
 /// A .wasm file alone needs a name and a version, unless the component carries them. A
 /// folder has a SKILL.md, whose block opened by ```json skill is the manifest, and one
-/// .wasm file beside it; a .zip holds such a folder. A version never changes: pushing the same again is fine, pushing
-/// something else under it is a conflict.
+/// .wasm file beside it; a .zip holds such a folder. A version never changes: pushing the same
+/// again is fine, pushing something else under it is a conflict.
+///
+/// With --oci the component goes into a registry instead, as an artefact that wkg reads too. This
+/// machine speaks to it itself, through no server and no proxy.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   skillvisor push skills/hello
   skillvisor push hello.zip
-  skillvisor push hello.wasm --name hello --version 0.1.0")]
+  skillvisor push hello.wasm --name hello --version 0.1.0
+  skillvisor push hello.wasm --oci ghcr.io/acme/hello:0.1.0 --username ada --password-stdin < token.txt")]
 pub(super) struct PushArgs {
     /// A .wasm file, a skill folder, or a zip of one
     #[arg(value_name = "FILE|DIR")]
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Name, instead of the manifest's
     #[arg(long)]
     name: Option<String>,
@@ -59,9 +64,15 @@ pub(super) struct PushArgs {
     /// Manifest (JSON) of a .wasm file
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
+    /// Put the component into a registry instead, and into no server
+    #[arg(long, value_name = "REGISTRY/REPO:TAG", conflicts_with_all = ["name", "version", "description", "owner", "manifest"])]
+    pub(super) oci: Option<OciReference>,
+    #[command(flatten)]
+    pub(super) registry: RegistryArgs,
 }
 
 pub(super) async fn run(output: Output, client: &Client, args: &PushArgs) -> Result<Exit, Failure> {
+    args.registry.require_none()?;
     let Parts { manifest, pieces } = read(args)?;
     let size = pieces.length();
     let reply = upload(output, client, args, pieces).await;
@@ -72,7 +83,7 @@ pub(super) async fn run(output: Output, client: &Client, args: &PushArgs) -> Res
         output.json_text(&text)?;
     } else if value::text(&skill, "state") == "ready" {
         let verb = if was_there { "unchanged" } else { "pushed" };
-        output.line(&told(verb, size, &skill))?;
+        output.line(&told(verb, &table::bytes(size), &skill))?;
     }
     check_state(&skill)
 }
@@ -186,7 +197,7 @@ async fn upload(output: Output, client: &Client, args: &PushArgs, pieces: Pieces
 }
 
 /// Waits until the skill is compiled, and gives the last answer as text and value.
-async fn ready(output: Output, client: &Client, reply: Reply) -> Result<(String, Value), Failure> {
+pub(super) async fn ready(output: Output, client: &Client, reply: Reply) -> Result<(String, Value), Failure> {
     let mut skill = reply.json()?;
     let Some(location) = reply.location.filter(|_| value::text(&skill, "state") == "compiling") else {
         return Ok((reply.text, skill));
@@ -210,7 +221,7 @@ async fn ready(output: Output, client: &Client, reply: Reply) -> Result<(String,
 }
 
 /// A skill that was uploaded but cannot run is no success.
-fn check_state(skill: &Value) -> Result<Exit, Failure> {
+pub(super) fn check_state(skill: &Value) -> Result<Exit, Failure> {
     let code = match value::text(skill, "state").as_str() {
         "failed" => Code::SkillFailed,
         "unavailable" => Code::Unavailable,
@@ -221,12 +232,12 @@ fn check_state(skill: &Value) -> Result<Exit, Failure> {
 }
 
 /// What became of the upload, and what to do with it.
-fn told(verb: &str, size: u64, skill: &Value) -> String {
+pub(super) fn told(verb: &str, how: &str, skill: &Value) -> String {
     let address = value::address(skill);
     let functions: Vec<String> =
         value::list(skill, "functions").iter().map(|function| value::text(function, "name")).collect();
     let mut lines = vec![
-        format!("{verb} {address} ({}, {})", value::standing(skill), table::bytes(size)),
+        format!("{verb} {address} ({}, {})", value::standing(skill), how),
         value::facts(&[
             ("id", value::text(skill, "id")),
             ("digest", value::text(skill, "digest")),
@@ -249,7 +260,8 @@ mod tests {
     use super::*;
 
     fn args(path: PathBuf, manifest: Option<PathBuf>) -> PushArgs {
-        PushArgs { path, name: None, version: None, description: None, owner: None, manifest }
+        let registry = RegistryArgs::default();
+        PushArgs { path, name: None, version: None, description: None, owner: None, manifest, oci: None, registry }
     }
 
     #[test]

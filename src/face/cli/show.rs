@@ -46,6 +46,7 @@ fn page(skill: &Value) -> String {
         ("approval", Some(text("approval")).filter(|word| word != "none").unwrap_or_default()),
         ("id", text("id")),
         ("digest", text("digest")),
+        ("from", skill.get("source").map(|source| value::text(source, "from")).unwrap_or_default()),
         ("limits", members(skill.get("limits"))),
         ("grants", members(skill.get("grants"))),
         ("imports", joined("imports")),

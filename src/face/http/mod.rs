@@ -14,6 +14,7 @@ mod form;
 mod headers;
 mod health;
 mod held;
+mod install;
 mod keys;
 mod mcp;
 mod metrics;
@@ -131,6 +132,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(metrics::show))
         .routes(routes!(skills::list, skills::upload))
         .routes(routes!(skills::register))
+        .routes(routes!(install::install))
         .routes(routes!(executions::list, executions::create))
         .routes(routes!(executions::show))
         .routes(routes!(executions::cancel))

@@ -75,6 +75,27 @@ pub(super) enum SkillState {
     Unavailable,
 }
 
+/// Where a skill was installed from.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub(super) struct SkillSource {
+    /// `url`, `oci` or `git`.
+    kind: String,
+    /// The source as it was named, without a URL's query.
+    from: String,
+    /// The digest of the manifest that the registry had under that name.
+    #[schema(required = false, schema_with = digest)]
+    manifest_digest: String,
+    /// The folder of the repository that was asked for.
+    skill: Option<String>,
+    /// The branch, tag or commit that was asked for.
+    #[schema(rename = "ref")]
+    reference: Option<String>,
+    /// The digest of the component.
+    #[schema(schema_with = digest)]
+    digest: String,
+}
+
 /// How far a skill may go in its owner's workspace.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]

@@ -194,12 +194,12 @@ pub(crate) async fn register(
     Ok(registered_response(&app, &registered))
 }
 
-fn prefers_async(headers: &HeaderMap) -> bool {
+pub(super) fn prefers_async(headers: &HeaderMap) -> bool {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case("respond-async"))
 }
 
-fn registered_response(app: &App, registered: &Registered) -> Response {
+pub(super) fn registered_response(app: &App, registered: &Registered) -> Response {
     let skill = &registered.skill().skill;
     let status = match registered {
         _ if skill.state == SkillState::Compiling => StatusCode::ACCEPTED,

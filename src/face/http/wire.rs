@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::model::{
     self, Alias, Approval, Ceilings, Clock, Denial, Digest, EarlierAttempt, Execution, ExecutionId, Function, Grants,
     Key, KeyId, Limits, LogLevel, Mode, OwnerId, Retry, RunError, Schemas, Scope, Skill, SkillId, SkillName,
-    SkillState, Status, Tag, Usage,
+    SkillSource, SkillState, Status, Tag, Usage,
 };
 
 use super::{bodies, shapes};
@@ -58,6 +58,9 @@ pub(crate) struct SkillBody<'a> {
     aliases: Vec<&'a str>,
     /// Where it came from.
     source_provider: &'a str,
+    /// The same exactly, if it was installed and not uploaded.
+    #[schema(required = true, value_type = Option<shapes::SkillSource>)]
+    source: Option<&'a SkillSource>,
     /// Whether it is told to those without a key.
     public: bool,
     /// Whether it asks to keep its instances between calls.
@@ -120,6 +123,7 @@ pub(crate) fn skill(skill: &Skill, aliases: &[Alias]) -> Value {
         tags: &skill.tags,
         aliases: aliases.iter().map(Alias::as_str).collect(),
         source_provider: &skill.source_provider,
+        source: skill.source.as_ref(),
         public: skill.public,
         reuse: skill.reuse,
         approval: skill.approval.as_str(),

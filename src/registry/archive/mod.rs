@@ -32,6 +32,14 @@ use self::names::Layout;
 /// Most bytes of a reason.
 const MAX_REASON: usize = 500;
 
+/// Which of its files are the skill's.
+enum Which {
+    /// All of them.
+    Whole,
+    /// Those of the folder of this name; of the only one if there is no name.
+    Part(Option<String>),
+}
+
 type Chunks = mpsc::Sender<io::Result<Bytes>>;
 
 /// Reads the archive in `file`, of which one file may have `most` bytes: gives the manifest in its
@@ -47,18 +55,39 @@ pub fn unzip(
     file: PathBuf,
     most: u64,
 ) -> (JoinHandle<Result<Manifest, Error>>, impl Stream<Item = io::Result<Bytes>> + Send) {
+    unzip_some(file, most, Which::Whole)
+}
+
+/// The same of a folder that is named `skill`, somewhere in the archive of a repository; of its only
+/// folder with a `SKILL.md` if nothing is said.
+pub fn unzip_part(
+    file: PathBuf,
+    most: u64,
+    skill: Option<String>,
+) -> (JoinHandle<Result<Manifest, Error>>, impl Stream<Item = io::Result<Bytes>> + Send) {
+    unzip_some(file, most, Which::Part(skill))
+}
+
+fn unzip_some(
+    file: PathBuf,
+    most: u64,
+    which: Which,
+) -> (JoinHandle<Result<Manifest, Error>>, impl Stream<Item = io::Result<Bytes>> + Send) {
     let (chunks, component) = mpsc::channel(2);
     let manifest = tokio::task::spawn_blocking(move || {
         let file = File::open(file).map_err(Error::internal)?;
-        read(&file, most, &chunks)
+        read(&file, most, &which, &chunks)
     });
     let component = stream::unfold(component, async |mut chunks| Some((chunks.recv().await?, chunks)));
     (manifest, component)
 }
 
-fn read(file: &File, most: u64, chunks: &Chunks) -> Result<Manifest, Error> {
+fn read(file: &File, most: u64, which: &Which, chunks: &Chunks) -> Result<Manifest, Error> {
     let entries = entries(file, most)?;
-    let layout = Layout::of(&entries)?;
+    let layout = match which {
+        Which::Whole => Layout::of(&entries)?,
+        Which::Part(skill) => Layout::within(&entries, skill.as_deref())?,
+    };
     let text = text_of(file, layout.skill_md)?;
     let (manifest, component) = pair(text, layout.component()?)?;
     if component.size > most {

@@ -82,9 +82,34 @@ impl<'a> Layout<'a> {
                 format!("the zip has more than one folder: {:?} is outside of {folder:?}", quotable(&other.name));
             return Err(Error::new(Code::InvalidManifest, detail));
         }
-        let beside = |name: &str| name[folder.len()..].ends_with(".wasm") && !name[folder.len()..].contains('/');
-        let components = files().filter(|entry| beside(&entry.name)).collect();
-        Ok(Self { skill_md, components })
+        Ok(Self::beside(skill_md, files()))
+    }
+
+    /// Finds the folder with a `SKILL.md` that is named `skill`, or the only one.
+    pub(super) fn within(entries: &'a [Entry], skill: Option<&str>) -> Result<Self, Error> {
+        let files = || entries.iter().filter(|entry| !entry.is_folder() && !entry.name.starts_with(ASIDE));
+        let is_it = |entry: &&Entry| {
+            let folder = entry.name.strip_suffix("SKILL.md").and_then(|folder| folder.strip_suffix('/'));
+            folder.is_some_and(|folder| skill.is_none_or(|skill| folder.rsplit('/').next() == Some(skill)))
+        };
+        let found: Vec<_> = files().filter(is_it).collect();
+        match found[..] {
+            [one] => Ok(Self::beside(one, files())),
+            [] => Err(Error::at(Code::NotFound, "/skill", "the repository has no such folder with a SKILL.md")),
+            _ => {
+                let detail = "the repository has several such folders with a SKILL.md; name one of them as `skill`";
+                Err(Error::at(Code::InvalidManifest, "/skill", detail))
+            }
+        }
+    }
+
+    fn beside(skill_md: &'a Entry, files: impl Iterator<Item = &'a Entry>) -> Self {
+        let folder = skill_md.name.strip_suffix("SKILL.md").unwrap_or_default();
+        let is_component = |name: &str| {
+            let name = name.strip_prefix(folder).unwrap_or("/");
+            name.ends_with(".wasm") && !name.contains('/')
+        };
+        Self { skill_md, components: files.filter(|entry| is_component(&entry.name)).collect() }
     }
 
     /// The one component.

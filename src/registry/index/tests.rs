@@ -15,6 +15,7 @@ pub(in crate::registry) fn skill(owner: &str, version: &str) -> Skill {
         mode: Mode::On,
         tags: Vec::new(),
         source_provider: "local".into(),
+        source: None,
         public: false,
         approval: Approval::None,
         grants: Grants::default(),

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-use crate::egress::{Credentials, Errand, Failure, Guard, Layer, Meter, NetworkGrant, Target, Withheld};
+use crate::egress::{Credentials, Errand, Failure, Guard, Layer, MAX_BODY, Meter, NetworkGrant, Target, Withheld};
 use crate::model::{Denial, plain};
 use crate::sandbox::{RunContext, SandboxCall};
 
@@ -75,6 +75,7 @@ impl Egress {
             connect_timeout,
             first_byte_timeout,
             between_bytes_timeout,
+            most_body: MAX_BODY,
             meter: Arc::clone(&self.meter),
         }
     }
