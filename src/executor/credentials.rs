@@ -13,12 +13,12 @@ use super::{Admitted, Executor};
 
 impl Executor {
     /// What the run may have put into its requests.
-    pub(super) async fn credentials_for(&self, admitted: &Admitted) -> Result<Arc<Credentials>, Error> {
+    pub(super) fn credentials_for(&self, admitted: &Admitted) -> Result<Arc<Credentials>, Error> {
         let skill = &admitted.skill.skill;
         if skill.grants.secrets.is_empty() {
             return Ok(Arc::default());
         }
-        self.secrets.for_run(&admitted.caller.key, skill, &admitted.line.secrets).await.map(Arc::new)
+        self.secrets.for_run(&admitted.caller.key, skill, &admitted.line.secrets).map(Arc::new)
     }
 }
 

@@ -24,6 +24,6 @@ impl Gathered {
             // Here, so that no guest has to wait for it among others.
             executor.workspaces.ready(admitted.caller.owner()).await?;
         }
-        Ok(Self { workspace, credentials: executor.credentials_for(admitted).await? })
+        Ok(Self { workspace, credentials: executor.credentials_for(admitted)? })
     }
 }

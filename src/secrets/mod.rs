@@ -3,6 +3,7 @@
 //! Each is one owner's, and goes to one origin in one header. What is sealed with a value are its
 //! owner, name, version and place, so that no row can stand in for another or be sent elsewhere.
 
+mod book;
 mod key;
 mod run;
 mod seal;
@@ -15,6 +16,8 @@ use tokio::sync::Mutex;
 use crate::egress::Place;
 use crate::model::{Caller, Clock, Code, Error, OwnerId, Scope, SecretName, SecretValue};
 use crate::store::{SecretRecord, Store, to_its_end};
+
+use self::book::Book;
 
 pub use self::key::{KEY_FILE, KeySource, SealingKey};
 
@@ -51,6 +54,8 @@ pub struct Secrets {
     clock: Clock,
     source: KeySource,
     key: RwLock<Option<Arc<SealingKey>>>,
+    /// What the store has.
+    book: Book,
     /// Held while a secret is stored: each version is sealed once.
     changes: Mutex<()>,
 }
@@ -63,14 +68,17 @@ impl Secrets {
     /// `unavailable` if the key is missing, cannot be read or is another one; nothing was changed.
     pub async fn open(store: Store, clock: Clock, source: KeySource) -> Result<Self, Error> {
         let key = source.load()?.map(Arc::new);
-        for id in store.secret_key_ids().await? {
+        let records = store.secrets().await?;
+        for record in &records {
             match &key {
                 None => return Err(key::lost("is not there")),
-                Some(key) if key.id() != id => return Err(key::lost("is not the one that they were stored with")),
+                Some(key) if key.id() != record.key_id => {
+                    return Err(key::lost("is not the one that they were stored with"));
+                }
                 Some(_) => {}
             }
         }
-        Ok(Self { store, clock, source, key: RwLock::new(key), changes: Mutex::default() })
+        Ok(Self { store, clock, source, key: RwLock::new(key), book: Book::of(records), changes: Mutex::default() })
     }
 
     /// Stores a secret, in place of one that has this name.
@@ -105,7 +113,7 @@ impl Secrets {
         (place, shared, value): (Place, bool, SecretValue),
     ) -> Result<Stored, Error> {
         let _alone = self.changes.lock().await;
-        let all = self.store.secrets(owner.clone()).await?;
+        let all = self.book.of_owner(&owner);
         let old = all.iter().find(|record| record.name == name);
         if old.is_none() && all.len() >= MAX_SECRETS {
             let detail = format!("this owner has {MAX_SECRETS} secrets; remove one that is no longer used");
@@ -145,9 +153,9 @@ impl Secrets {
         let secrets = Arc::clone(self);
         to_its_end(async move {
             let _alone = secrets.changes.lock().await;
-            let old = secrets.store.secret(owner, name).await?.ok_or_else(|| Error::not_found("secret"))?;
+            let old = secrets.book.find(&owner, &name).ok_or_else(|| Error::not_found("secret"))?;
             let version = old.version.saturating_add(1);
-            let record = SecretRecord { version, updated_at: secrets.clock.now_ms(), ..old };
+            let record = SecretRecord { version, updated_at: secrets.clock.now_ms(), ..SecretRecord::clone(&old) };
             secrets.seal_and_keep(record, &value).await
         })
         .await
@@ -157,6 +165,7 @@ impl Secrets {
         let key = self.key_to_seal()?;
         seal::seal(&key, &mut record, value)?;
         self.store.put_secret(record.clone()).await?;
+        self.book.put(record.clone());
         tracing::info!(secret.name = %record.name, secret.owner = %record.owner, "A secret was stored");
         Ok(record)
     }
@@ -177,8 +186,8 @@ impl Secrets {
     /// # Errors
     ///
     /// `insufficient_scope`; `forbidden` for another owner.
-    pub async fn list(&self, caller: &Caller, owner: Option<OwnerId>) -> Result<Vec<SecretRecord>, Error> {
-        self.store.secrets(owner_for(caller, owner)?).await
+    pub fn list(&self, caller: &Caller, owner: Option<OwnerId>) -> Result<Vec<SecretRecord>, Error> {
+        Ok(self.book.of_owner(&owner_for(caller, owner)?))
     }
 
     /// One secret, without what it is.
@@ -186,9 +195,8 @@ impl Secrets {
     /// # Errors
     ///
     /// As [`Secrets::list`]; `not_found`.
-    pub async fn get(&self, caller: &Caller, owner: Option<OwnerId>, name: SecretName) -> Result<SecretRecord, Error> {
-        let found = self.store.secret(owner_for(caller, owner)?, name).await?;
-        found.ok_or_else(|| Error::not_found("secret"))
+    pub fn get(&self, caller: &Caller, owner: Option<OwnerId>, name: &SecretName) -> Result<Arc<SecretRecord>, Error> {
+        self.book.find(&owner_for(caller, owner)?, name).ok_or_else(|| Error::not_found("secret"))
     }
 
     /// Removes a secret. Runs that have it go on.
@@ -196,14 +204,24 @@ impl Secrets {
     /// # Errors
     ///
     /// As [`Secrets::get`].
-    pub async fn remove(&self, caller: &Caller, owner: Option<OwnerId>, name: SecretName) -> Result<(), Error> {
+    pub async fn remove(
+        self: &Arc<Self>,
+        caller: &Caller,
+        owner: Option<OwnerId>,
+        name: SecretName,
+    ) -> Result<(), Error> {
         let owner = owner_for(caller, owner)?;
-        let gone = self.store.delete_secret(owner.clone(), name.clone()).await?;
-        if !gone {
-            return Err(Error::not_found("secret"));
-        }
-        tracing::info!(secret.name = %name, secret.owner = %owner, "A secret was removed");
-        Ok(())
+        let secrets = Arc::clone(self);
+        to_its_end(async move {
+            let _alone = secrets.changes.lock().await;
+            if !secrets.store.delete_secret(owner.clone(), name.clone()).await? {
+                return Err(Error::not_found("secret"));
+            }
+            secrets.book.remove(&owner, &name);
+            tracing::info!(secret.name = %name, secret.owner = %owner, "A secret was removed");
+            Ok(())
+        })
+        .await
     }
 }
 

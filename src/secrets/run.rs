@@ -1,5 +1,7 @@
 //! Which secrets a run gets: what the manifest asks for, under the ceilings of both keys.
 
+use std::sync::Arc;
+
 use crate::egress::{Credential, Credentials, Layer, Place, Withheld};
 use crate::model::{Error, Key, OwnerId, SecretGrant, SecretName, Skill};
 use crate::store::SecretRecord;
@@ -13,16 +15,11 @@ impl Secrets {
     /// # Errors
     ///
     /// `internal` if one does not open: its row was changed by somebody else than this host.
-    pub async fn for_run(
-        &self,
-        caller: &Key,
-        skill: &Skill,
-        above: &[Option<Vec<String>>],
-    ) -> Result<Credentials, Error> {
+    pub fn for_run(&self, caller: &Key, skill: &Skill, above: &[Option<Vec<String>>]) -> Result<Credentials, Error> {
         let ceiling = caller.max_secrets();
         let (mut usable, mut withheld) = (Vec::new(), Vec::new());
         for grant in &skill.grants.secrets {
-            let found = self.find(&caller.owner, grant.name(), &skill.owner).await?;
+            let found = self.find(&caller.owner, grant.name(), &skill.owner);
             let layer = [(&skill.frozen_secrets, Layer::Registrar), (&ceiling, Layer::Caller)]
                 .into_iter()
                 .chain(above.iter().map(|ceiling| (ceiling, Layer::Parent)))
@@ -31,7 +28,7 @@ impl Secrets {
                 (Some(record), None) => usable.push(self.opened(&record, grant)?),
                 (found, layer) => withheld.push(Withheld {
                     name: grant.name().clone(),
-                    origin: found.map(|record| record.origin),
+                    origin: found.map(|record| record.origin.clone()),
                     only: grant.only().cloned(),
                     layer,
                 }),
@@ -40,18 +37,12 @@ impl Secrets {
         Ok(Credentials::new(usable, withheld))
     }
 
-    async fn find(
-        &self,
-        owner: &OwnerId,
-        name: &SecretName,
-        skill_owner: &OwnerId,
-    ) -> Result<Option<SecretRecord>, Error> {
-        let own = self.store.secret(owner.clone(), name.clone()).await?;
+    fn find(&self, owner: &OwnerId, name: &SecretName, skill_owner: &OwnerId) -> Option<Arc<SecretRecord>> {
+        let own = self.book.find(owner, name);
         if own.is_some() || !skill_owner.is_system() || owner.is_system() {
-            return Ok(own);
+            return own;
         }
-        let global = self.store.secret(OwnerId::system(), name.clone()).await?;
-        Ok(global.filter(|record| record.shared))
+        self.book.find(&OwnerId::system(), name).filter(|record| record.shared)
     }
 
     fn opened(&self, record: &SecretRecord, grant: &SecretGrant) -> Result<Credential, Error> {

@@ -1,6 +1,6 @@
 //! The table `secrets`. What is secret in it was sealed before it came here.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Row, params};
 
 use crate::model::{Error, OwnerId, SecretName};
 
@@ -36,41 +36,15 @@ pub struct SecretRecord {
 }
 
 impl Store {
-    /// The ids of all keys that secrets are sealed with.
+    /// All secrets.
     ///
     /// # Errors
     ///
     /// As any read.
-    pub async fn secret_key_ids(&self) -> Result<Vec<[u8; 16]>, Error> {
+    pub async fn secrets(&self) -> Result<Vec<SecretRecord>, Error> {
         self.read(|connection| {
-            let mut query = connection.prepare_cached("SELECT DISTINCT key_id FROM secrets")?;
-            query.query_map([], |row| row.get(0))?.collect()
-        })
-        .await
-    }
-
-    /// The secrets of one owner, by name.
-    ///
-    /// # Errors
-    ///
-    /// As any read.
-    pub async fn secrets(&self, owner: OwnerId) -> Result<Vec<SecretRecord>, Error> {
-        self.read(move |connection| {
-            let mut query = connection.prepare_cached("SELECT * FROM secrets WHERE owner = ?1 ORDER BY name")?;
-            query.query_map([owner.as_str()], secret_record)?.collect()
-        })
-        .await
-    }
-
-    /// One secret.
-    ///
-    /// # Errors
-    ///
-    /// As any read.
-    pub async fn secret(&self, owner: OwnerId, name: SecretName) -> Result<Option<SecretRecord>, Error> {
-        self.read(move |connection| {
-            let mut query = connection.prepare_cached("SELECT * FROM secrets WHERE owner = ?1 AND name = ?2")?;
-            query.query_row((owner.as_str(), name.as_str()), secret_record).optional()
+            let mut query = connection.prepare_cached("SELECT * FROM secrets")?;
+            query.query_map([], secret_record)?.collect()
         })
         .await
     }

@@ -163,7 +163,7 @@ fn shown(record: &SecretRecord) -> Json<Value> {
 )]
 pub(crate) async fn list(State(app): State<App>, Authed(caller): Authed, query: Asked) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::SecretsWrite)?;
-    let records = app.host.secrets.list(&caller, query?.0.owner).await?;
+    let records = app.host.secrets.list(&caller, query?.0.owner)?;
     let secrets: Vec<_> = records.iter().map(SecretBody::from).collect();
     Ok(Json(json!({ "total": secrets.len(), "secrets": secrets, "nextCursor": null })))
 }
@@ -183,7 +183,7 @@ pub(crate) async fn show(
     query: Asked,
 ) -> Result<Json<Value>, Problem> {
     caller.key.require(Scope::SecretsWrite)?;
-    let record = app.host.secrets.get(&caller, query?.0.owner, known(&name)?).await?;
+    let record = app.host.secrets.get(&caller, query?.0.owner, &known(&name)?)?;
     Ok(shown(&record))
 }
 
