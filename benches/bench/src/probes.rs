@@ -15,10 +15,12 @@ use crate::client::Connection;
 use crate::histogram::Histogram;
 use crate::load;
 use crate::options::Options;
+use crate::powers::Powers;
 use crate::product::Api;
 use crate::report::rounded;
 use crate::rounds::median;
 use crate::variants::Variants;
+use crate::workdir::WorkDir;
 
 const DEADLINE_MS: u64 = 100;
 const SPINNING: usize = 8;
@@ -37,7 +39,7 @@ pub struct Probes {
 }
 
 /// Runs all of them against the server of `full`.
-pub async fn run(options: &Options, variants: &Variants) -> Result<Probes> {
+pub async fn run(options: &Options, variants: &Variants, workdir: &WorkDir) -> Result<Probes> {
     let mut probes = Probes::default();
     let Some(api) = variants.product.as_ref().filter(|_| options.wants("probes")) else {
         return Ok(probes);
@@ -55,6 +57,14 @@ pub async fn run(options: &Options, variants: &Variants) -> Result<Probes> {
             probes.note("noGuest", probe.no_guest()).await;
         }
         Err(error) => probes.failed("spin", &error),
+    }
+    match Powers::start(options, workdir).await {
+        Ok(powers) => {
+            probes.note("grants", powers.grants()).await;
+            probes.note("typed", powers.typed()).await;
+            probes.note("fetch", powers.fetch(variants)).await;
+        }
+        Err(error) => probes.failed("powers", &error),
     }
     Ok(probes)
 }
