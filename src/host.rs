@@ -173,12 +173,17 @@ impl Host {
             audit: options.audit,
             workspaces: Arc::clone(&workspaces),
         };
+        let executor = Executor::new(parts, options.admission);
+        let waiting = executor.queue_again().await?;
+        if waiting > 0 {
+            tracing::info!(executions = waiting, "Executions that waited when the host stopped wait again");
+        }
         Ok(Self {
             workspaces,
             access,
             registry,
             secrets,
-            executor: Executor::new(parts, options.admission),
+            executor,
             store,
             temporary,
             telemetry,

@@ -14,6 +14,7 @@ mod keyvalue;
 mod live;
 mod log;
 mod powers;
+mod queued;
 mod records;
 mod retrying;
 mod running;
@@ -98,6 +99,8 @@ pub struct Executor {
     runs: TaskTracker,
     /// Ends them.
     stopping: CancellationToken,
+    /// Leaves those that wait on their own for the next start.
+    resting: CancellationToken,
 }
 
 /// A run that may begin.
@@ -115,7 +118,6 @@ struct Admitted {
     /// Who waits for it.
     line: Line,
     /// Where it runs; a child runs where its caller waits.
-    #[expect(dead_code, reason = "held for its drop")]
     place: Option<admission::Place>,
 }
 
@@ -126,6 +128,7 @@ impl Executor {
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
         let (live, kept, home) = (Arc::default(), Arc::default(), Handle::current());
+        let resting = CancellationToken::new();
         Arc::new(Self {
             store,
             access,
@@ -142,11 +145,20 @@ impl Executor {
             home,
             runs,
             stopping,
+            resting,
         })
+    }
+
+    /// Begins nothing more of what waits on its own, and waits until what runs has ended.
+    pub async fn drain(&self) {
+        self.resting.cancel();
+        self.runs.close();
+        self.runs.wait().await;
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
     pub async fn stop(&self, longest: Duration) {
+        self.resting.cancel();
         self.stopping.cancel();
         self.runs.close();
         if tokio::time::timeout(longest, self.runs.wait()).await.is_err() {
@@ -190,6 +202,18 @@ impl Executor {
 
     /// Everything that can refuse a request before it is a run.
     async fn admit(&self, caller: Caller, request: ExecutionRequest) -> Result<Admitted, Error> {
+        let admitted = self.resolved(caller, request).await?;
+        let deadline = admitted.started + Duration::from_millis(admitted.limits.timeout_ms);
+        let queued = Instant::now();
+        let place = self.admission.enter(admitted.caller.owner(), deadline).await?;
+        // Whole microseconds, as the store keeps them: the reply and the record say the same.
+        let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
+        admitted.check()?;
+        Ok(Admitted { queue_ms: f64::from(queue_us) / 1000.0, place: Some(place), ..admitted })
+    }
+
+    /// Everything that can refuse a request before it waits for its place.
+    async fn resolved(&self, caller: Caller, request: ExecutionRequest) -> Result<Admitted, Error> {
         let started = Instant::now();
         caller.key.require(Scope::SkillsExecute)?;
         let session = request.session_id.as_ref().map_or(0, String::len);
@@ -206,12 +230,6 @@ impl Executor {
         let limits = limits_for(&caller, &request, &skill.skill)?;
         let deadline = started + Duration::from_millis(limits.timeout_ms);
         let skill = self.registry.runnable(skill, deadline).await?;
-        let queued = Instant::now();
-        let place = self.admission.enter(caller.owner(), deadline).await?;
-        // Whole microseconds, as the store keeps them: the reply and the record say the same.
-        let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
-        let queue_ms = f64::from(queue_us) / 1000.0;
-        apart(request.args.text().len(), || check_args(&request, (&skill, function), &limits))?;
         Ok(Admitted {
             caller,
             request,
@@ -219,11 +237,19 @@ impl Executor {
             function,
             limits,
             started,
-            queue_ms,
+            queue_ms: 0.0,
             cancel: self.stopping.child_token(),
             line: Line::default(),
-            place: Some(place),
+            place: None,
         })
+    }
+}
+
+impl Admitted {
+    /// Refuses arguments that the function does not take.
+    fn check(&self) -> Result<(), Error> {
+        let request = &self.request;
+        apart(request.args.text().len(), || check_args(request, (&self.skill, self.function), &self.limits))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::store::{ArgsRecord, Claim, Claimed};
 
 use super::gathered::Gathered;
 use super::live::Present;
+use super::queued::{Waiting, cancelled};
 use super::{Admitted, COPY_BYTES, Executor, credentials, log, powers};
 
 /// What the caller hears: how it ended, or why it is not written down.
@@ -103,6 +104,21 @@ impl Running {
             Ok(Some(first)) => running.refuse(Ok(Ended::Known(first))),
             Err(error) => running.refuse(Err(error)),
         });
+    }
+
+    /// Begins a run that waited, now that its record says that it runs.
+    pub(super) fn begin_waiting(waiting: Waiting, gathered: Result<Gathered, Error>) {
+        let Waiting { executor, admitted, execution, args, present } = waiting;
+        // Nobody waits for it.
+        let (answer, _) = oneshot::channel();
+        let is_cancelled = admitted.cancel.is_cancelled();
+        let parts = Parts { executor, admitted, execution, before: Usage::default(), args, answer, present };
+        let ready = if is_cancelled { None } else { Some(parts.ready(gathered)) };
+        let running = Self(Some(parts));
+        match ready {
+            Some(ready) => running.run(ready),
+            None => running.end(Ok(SandboxReply::without_run(cancelled()))),
+        }
     }
 
     pub(super) fn parts(&mut self) -> Option<&mut Parts> {
@@ -217,7 +233,7 @@ impl Parts {
 }
 
 /// The execution as its first row has it.
-fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
+pub(super) fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
     let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
     let now = executor.clock.now_ms();
     Execution {
@@ -249,7 +265,7 @@ fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
     }
 }
 
-fn args_record(admitted: &Admitted) -> ArgsRecord {
+pub(super) fn args_record(admitted: &Admitted) -> ArgsRecord {
     let args = admitted.request.args.text();
     ArgsRecord { digest: Digest::of(args.as_bytes()), bytes: args.len() as u64, copy: redacted_copy(args, COPY_BYTES) }
 }

@@ -325,6 +325,12 @@ const SKILL_TEXTS: &str = "CREATE TABLE skill_texts (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// What executions that wait for their turn need to begin, as JSON.
+const QUEUED_REQUESTS: &str = "CREATE TABLE queued_requests (
+    execution_id BLOB NOT NULL PRIMARY KEY,
+    request TEXT NOT NULL
+) STRICT;";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -338,6 +344,7 @@ const STEPS: &[&str] = &[
     RETRY,
     ALIASES_AND_APPROVAL,
     SKILL_TEXTS,
+    QUEUED_REQUESTS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

@@ -3,14 +3,14 @@
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::executor::{ExecutionFilter, apart};
+use crate::executor::{ExecutionFilter, Once, apart};
 use crate::model::{
     Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, IdempotencyKey, LimitsPatch, OwnerId,
     RetryPatch, SandboxFields, SkillRef, StrictJson, refuse_without_effect,
@@ -47,8 +47,10 @@ pub(super) struct RunBody {
     args: Option<Box<RawValue>>,
     /// A word of the caller's that ties runs together; at most 256 bytes.
     session_id: Option<String>,
-    /// How to wait for the end: this version knows `sync`.
-    mode: Option<String>,
+    /// How to wait for the end.
+    #[serde(default)]
+    #[schema(inline)]
+    mode: RunMode,
     /// Limits to tighten, or to loosen up to the ceilings.
     #[serde(default, deserialize_with = "crate::model::object")]
     #[schema(value_type = shapes::LimitsPatch)]
@@ -70,6 +72,19 @@ pub(super) struct RunBody {
     memory_limit: Option<u64>,
     network_enabled: Option<bool>,
     read_only: Option<bool>,
+}
+
+/// How to wait for the end of a run.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum RunMode {
+    /// The answer comes when it has ended.
+    #[default]
+    Sync,
+    /// The answer comes at once, and says where to look; the run begins when its turn comes.
+    Async,
+    /// The answer is a stream of events.
+    Stream,
 }
 
 impl RunBody {
@@ -123,7 +138,7 @@ impl RunBody {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let asked = [("/mode", self.mode.as_ref().is_some_and(|mode| mode != "sync"))];
+        let asked = [("/mode", self.mode == RunMode::Stream)];
         let asked = asked.into_iter();
         refuse_without_effect(asked.chain(self.limits.without_effect()).chain(self.sandbox().without_effect()))
     }
@@ -133,11 +148,16 @@ impl RunBody {
 ///
 /// Needs the scope `skills:execute`. 200 means that it ran: `status` says how it went. The same
 /// request with the same `Idempotency-Key` gives the first one's run, for 24 hours, and
-/// `Idempotency-Replayed: true`.
+/// `Idempotency-Replayed: true`. With `mode` `async` the answer is 202 as soon as the request is
+/// written down: the run begins when its turn comes, also after a restart of the host, and
+/// `limits.timeoutMs` counts from there. `Location` says where to look.
 #[utoipa::path(
     post, path = "/api/skills/executions", tag = "executions", request_body = RunBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters")),
-    responses((status = 200, description = "The run, ended", body = wire::ExecutionBody)),
+    responses(
+        (status = 200, description = "The run, ended", body = wire::ExecutionBody),
+        (status = 202, description = "The run, waiting for its turn", body = wire::ExecutionBody),
+    ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -151,23 +171,42 @@ pub(crate) async fn create(
     let bytes = read::held(content, usize::try_from(limit).unwrap_or(usize::MAX), &mut room).await?;
     read::require_object(&bytes)?;
     let key = headers.get(IDEMPOTENCY_KEY).map(idempotency_key).transpose()?;
-    let (request, idempotency) = apart(bytes.len(), || {
+    let (request, idempotency, mode) = apart(bytes.len(), || {
         let body: RunBody = serde_json::from_slice(&bytes)
             .map_err(|error| Error::new(Code::Malformed, format!("the body cannot be read: {error}")))?;
         let idempotency = key.map(|key| Idempotency { key, request: Digest::of(&bytes) });
-        body.into_request(&caller).map(|request| (request, idempotency))
+        let mode = body.mode;
+        body.into_request(&caller).map(|request| (request, idempotency, mode))
     })?;
     drop(bytes);
     let executor = &app.host.executor;
+    if mode == RunMode::Async {
+        return Ok(submitted(&executor.submit(caller, request, idempotency).await?));
+    }
     let Some(idempotency) = idempotency else {
         return Ok(json(wire::execution(&executor.execute(caller, request).await?)));
     };
     let once = executor.execute_once(caller, request, idempotency).await?;
+    Ok(answer(&once))
+}
+
+fn answer(once: &Once) -> Response {
     let mut response = json(wire::execution(&once.execution));
     if once.replayed {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
-    Ok(response)
+    response
+}
+
+/// The answer to a request whose end nobody waits for.
+fn submitted(once: &Once) -> Response {
+    let mut response = answer(once);
+    if !once.execution.status.is_final() {
+        *response.status_mut() = StatusCode::ACCEPTED;
+    }
+    let location = HeaderValue::from_str(&format!("/api/skills/executions/{}", once.execution.id));
+    response.headers_mut().extend(location.ok().map(|location| (LOCATION, location)));
+    response
 }
 
 /// Shows an execution with its result
