@@ -8,6 +8,7 @@ mod children;
 mod close;
 mod credentials;
 mod files;
+mod following;
 mod gathered;
 mod idempotent;
 mod keyvalue;
@@ -30,7 +31,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::Access;
 use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
-use crate::sandbox::SandboxProvider;
+use crate::sandbox::{Journal, SandboxProvider};
 use crate::secrets::Secrets;
 use crate::store::{Claim, Store};
 use crate::telemetry::{Load, Telemetry};
@@ -45,6 +46,7 @@ use self::running::{Ended, Running};
 pub use self::admission::AdmissionSettings;
 pub(crate) use self::apart::apart;
 pub use self::audit::Audit;
+pub use self::following::{Following, Streamed, Told};
 pub use self::idempotent::Once;
 pub(crate) use self::idempotent::REMEMBERED;
 pub use crate::store::{ExecutionFilter, ExecutionPage};
@@ -117,6 +119,8 @@ struct Admitted {
     cancel: CancellationToken,
     /// Who waits for it.
     line: Line,
+    /// What it says while it runs.
+    journal: Arc<Journal>,
     /// Where it runs; a child runs where its caller waits.
     place: Option<admission::Place>,
 }
@@ -240,12 +244,18 @@ impl Executor {
             queue_ms: 0.0,
             cancel: self.stopping.child_token(),
             line: Line::default(),
+            journal: Arc::default(),
             place: None,
         })
     }
 }
 
 impl Admitted {
+    /// How others end it and follow it.
+    fn known(&self) -> (CancellationToken, Arc<Journal>) {
+        (self.cancel.clone(), Arc::clone(&self.journal))
+    }
+
     /// Refuses arguments that the function does not take.
     fn check(&self) -> Result<(), Error> {
         let request = &self.request;

@@ -122,7 +122,7 @@ impl Executor {
         args: Option<Arc<ArgsRecord>>,
     ) -> Waiting {
         let args = args.unwrap_or_else(|| Arc::new(running::args_record(&admitted)));
-        let present = (self.live.enter(execution.id, admitted.cancel.clone()), self.runs.token());
+        let present = (self.live.enter(execution.id, admitted.known()), self.runs.token());
         Waiting { executor: Arc::clone(self), admitted, execution, args, present }
     }
 
@@ -172,6 +172,7 @@ impl Executor {
             queue_ms: 0.0,
             cancel: self.stopping.child_token(),
             line: Line::default(),
+            journal: Arc::default(),
             place: None,
         })
     }

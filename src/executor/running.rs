@@ -15,7 +15,7 @@ use crate::model::{
     Code, Digest, Error, Execution, ExecutionId, RunError, Said, Status, Streams, Usage, redacted_copy, strict_value,
 };
 use crate::registry::RegisteredSkill;
-use crate::sandbox::{Ends, Journal, ReadyRun, RunContext, SandboxCall, SandboxReply};
+use crate::sandbox::{Ends, ReadyRun, RunContext, SandboxCall, SandboxReply};
 use crate::store::{ArgsRecord, Claim, Claimed};
 
 use super::gathered::Gathered;
@@ -86,7 +86,7 @@ impl Running {
         answer: Answer,
     ) {
         let (execution, args) = (Arc::new(at_start(executor, &admitted)), Arc::new(args_record(&admitted)));
-        let present = (executor.live.enter(execution.id, admitted.cancel.clone()), executor.runs.token());
+        let present = (executor.live.enter(execution.id, admitted.known()), executor.runs.token());
         let parts = Parts {
             executor: Arc::clone(executor),
             admitted,
@@ -100,7 +100,7 @@ impl Running {
         let ready = parts.ready(gathered);
         let running = Self(Some(parts));
         executor.audit.open(&executor.store, (execution, args), claim, move |opened| match opened {
-            Ok(None) => running.run(ready),
+            Ok(None) => running.opened().run(ready),
             Ok(Some(first)) => running.refuse(Ok(Ended::Known(first))),
             Err(error) => running.refuse(Err(error)),
         });
@@ -123,6 +123,14 @@ impl Running {
 
     pub(super) fn parts(&mut self) -> Option<&mut Parts> {
         self.0.as_mut()
+    }
+
+    /// Tells those who follow that it is on record.
+    fn opened(self) -> Self {
+        if let Some(parts) = &self.0 {
+            parts.admitted.journal.opened(parts.execution.id);
+        }
+        self
     }
 
     pub(super) fn run(self, ready: Result<Ready, Error>) {
@@ -279,6 +287,7 @@ fn call(executor: &Arc<Executor>, admitted: &Admitted, execution: &Execution, ga
     let ends = if attempt < whole { Ends::Attempt } else { Ends::Whole };
     let deadline = whole.min(attempt);
     let left = deadline.saturating_duration_since(now);
+    admitted.journal.begin(execution.attempts, !gathered.credentials.is_empty());
     let context = RunContext {
         execution: execution.id,
         skill: Arc::clone(&execution.skill_address),
@@ -286,7 +295,7 @@ fn call(executor: &Arc<Executor>, admitted: &Admitted, execution: &Execution, ga
         session: execution.session_id.clone(),
         attempt: execution.attempts,
         deadline_ms: executor.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
-        journal: Journal::default(),
+        journal: Arc::clone(&admitted.journal),
     };
     SandboxCall {
         digest: execution.digest,

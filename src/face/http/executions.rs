@@ -10,17 +10,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::executor::{ExecutionFilter, Once, apart};
+use crate::executor::{ExecutionFilter, Once, Streamed, apart};
 use crate::model::{
-    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, IdempotencyKey, LimitsPatch, OwnerId,
-    RetryPatch, SandboxFields, SkillRef, StrictJson, refuse_without_effect,
+    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, IdempotencyKey, KeyId, LimitsPatch,
+    OwnerId, RetryPatch, SandboxFields, SkillRef, StrictJson, refuse_without_effect,
 };
 
 use super::App;
 use super::auth::Authed;
+use super::held::Room;
 use super::problem::Problem;
 use super::read::{self, Segment};
-use super::{bodies, shapes, wire};
+use super::{bodies, events, shapes, wire};
 
 /// Room for what stands around the arguments in a request, in bytes.
 const ENVELOPE: u64 = 64 << 10;
@@ -138,9 +139,7 @@ impl RunBody {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let asked = [("/mode", self.mode == RunMode::Stream)];
-        let asked = asked.into_iter();
-        refuse_without_effect(asked.chain(self.limits.without_effect()).chain(self.sandbox().without_effect()))
+        refuse_without_effect(self.limits.without_effect().into_iter().chain(self.sandbox().without_effect()))
     }
 }
 
@@ -150,7 +149,9 @@ impl RunBody {
 /// request with the same `Idempotency-Key` gives the first one's run, for 24 hours, and
 /// `Idempotency-Replayed: true`. With `mode` `async` the answer is 202 as soon as the request is
 /// written down: the run begins when its turn comes, also after a restart of the host, and
-/// `limits.timeoutMs` counts from there. `Location` says where to look.
+/// `limits.timeoutMs` counts from there. `Location` says where to look. With `mode` `stream` the
+/// answer is `text/event-stream`, with the events of `GET /api/skills/executions/{id}/events`; the
+/// run is cancelled when its caller leaves, unless it has an `Idempotency-Key`.
 #[utoipa::path(
     post, path = "/api/skills/executions", tag = "executions", request_body = RunBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters")),
@@ -180,8 +181,14 @@ pub(crate) async fn create(
     })?;
     drop(bytes);
     let executor = &app.host.executor;
-    if mode == RunMode::Async {
-        return Ok(submitted(&executor.submit(caller, request, idempotency).await?));
+    match mode {
+        RunMode::Async => return Ok(submitted(&executor.submit(caller, request, idempotency).await?)),
+        RunMode::Stream => {
+            let key = caller.key.id.clone();
+            let streamed = executor.execute_followed(caller, request, idempotency).await?;
+            return Ok(streaming(&app, streamed, (key, room)));
+        }
+        RunMode::Sync => {}
     }
     let Some(idempotency) = idempotency else {
         return Ok(json(wire::execution(&executor.execute(caller, request).await?)));
@@ -204,9 +211,24 @@ fn submitted(once: &Once) -> Response {
     if !once.execution.status.is_final() {
         *response.status_mut() = StatusCode::ACCEPTED;
     }
-    let location = HeaderValue::from_str(&format!("/api/skills/executions/{}", once.execution.id));
-    response.headers_mut().extend(location.ok().map(|location| (LOCATION, location)));
+    locate(&mut response, once.execution.id);
     response
+}
+
+/// The answer to a request that is followed.
+fn streaming(app: &App, streamed: Streamed, (key, room): (KeyId, Room)) -> Response {
+    let mut response = events::stream(app, streamed.following, (0, key), room);
+    locate(&mut response, streamed.id);
+    if streamed.replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// Says where the execution is.
+fn locate(response: &mut Response, id: ExecutionId) {
+    let location = HeaderValue::from_str(&format!("/api/skills/executions/{id}"));
+    response.headers_mut().extend(location.ok().map(|location| (LOCATION, location)));
 }
 
 /// Shows an execution with its result

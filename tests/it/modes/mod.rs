@@ -1,7 +1,10 @@
 //! Runs that nobody waits for, and runs that are watched.
 
+/// Events of runs, and `mode: "stream"`.
+mod events;
 /// `mode: "async"`.
 mod queue;
+mod stream;
 
 use reqwest::{Method, multipart};
 use serde_json::{Value, json};
