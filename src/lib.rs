@@ -93,7 +93,7 @@ mod files;
 pub use crate::access::{Access, NewKey};
 pub use crate::egress::EgressSettings;
 pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Once};
-pub use crate::host::{Host, HostOptions};
+pub use crate::host::{Host, HostOptions, Queued};
 pub use crate::model::{
     Alias, Approval, ApprovalPolicy, Caller, Code, Error, Execution, ExecutionRequest, Limits, LimitsPatch, Skill,
     SkillRef, Status, StrictJson, compare_versions, satisfies,

@@ -57,12 +57,10 @@ impl Live {
         journal.map(|journal| journal.follow(after))
     }
 
-    /// Ends an execution, soon.
-    pub(super) fn cancel(&self, id: ExecutionId) {
+    /// Ends an execution, soon; whether it is under way.
+    pub(super) fn cancel(&self, id: ExecutionId) -> bool {
         let cancel = self.0.lock().get(&id).map(|entry| entry.cancel.clone());
-        if let Some(cancel) = cancel {
-            cancel.cancel();
-        }
+        cancel.inspect(CancellationToken::cancel).is_some()
     }
 }
 

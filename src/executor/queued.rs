@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::model::{
-    Caller, Code, Error, Execution, ExecutionRequest, Idempotency, Key, KeyId, LimitsPatch, RetryPatch, RunError,
-    Scope, SkillRef, Status, StrictJson,
+    Caller, Code, Error, Execution, ExecutionId, ExecutionRequest, Idempotency, Key, KeyId, LimitsPatch, RetryPatch,
+    RunError, Scope, SkillRef, Status, StrictJson,
 };
 use crate::store::{ArgsRecord, Claim, Claimed, QueuedExecution, answered};
 
@@ -133,7 +134,7 @@ impl Executor {
     ///
     /// As the store gives them.
     pub async fn queue_again(self: &Arc<Self>) -> Result<usize, Error> {
-        let queued = self.store.queued_executions().await?;
+        let queued = self.store.queued_executions(None).await?;
         let count = queued.len();
         for QueuedExecution { execution, args, request } in queued {
             match self.admitted_again(&execution, &request) {
@@ -146,6 +147,16 @@ impl Executor {
             }
         }
         Ok(count)
+    }
+
+    /// Ends a run that waits for another start of the host, if it does.
+    pub(super) async fn cancel_left(&self, id: ExecutionId) -> Result<(), Error> {
+        for QueuedExecution { execution, args, .. } in self.store.queued_executions(Some(id)).await? {
+            let known = (CancellationToken::new(), Arc::default());
+            let present = (self.live.enter(id, known), self.runs.token());
+            self.close_unbegun((execution, args), cancelled(), Some(present));
+        }
+        Ok(())
     }
 
     fn admitted_again(&self, execution: &Execution, request: &str) -> Result<Admitted, Error> {

@@ -69,15 +69,15 @@ impl Store {
         self.writer.send(together(work), then);
     }
 
-    /// Every execution that waits, in the order in which they came.
+    /// Every execution that waits, or this one if it does, in the order in which they came.
     ///
     /// # Errors
     ///
     /// As any read.
-    pub async fn queued_executions(&self) -> Result<Vec<QueuedExecution>, Error> {
-        self.read(|connection| {
+    pub async fn queued_executions(&self, only: Option<ExecutionId>) -> Result<Vec<QueuedExecution>, Error> {
+        self.read(move |connection| {
             let mut query = connection.prepare(row::WAITING)?;
-            let waiting = query.query_map([], |row| {
+            let waiting = query.query_map([only.as_ref().map(ExecutionId::as_bytes)], |row| {
                 let args = ArgsRecord {
                     digest: Digest::from_bytes(row.get("args_sha256")?),
                     bytes: row.get("args_bytes")?,

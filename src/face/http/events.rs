@@ -54,7 +54,7 @@ const PIECE: usize = 64 << 10;
         (status = 204, description = "The client has heard its end"),
     ),
 )]
-pub(crate) async fn show(
+pub(crate) async fn follow(
     State(app): State<App>,
     Authed(caller): Authed,
     Segment(id): Segment,

@@ -135,7 +135,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::list, executions::create))
         .routes(routes!(executions::show))
         .routes(routes!(executions::cancel))
-        .routes(routes!(events::show))
+        .routes(routes!(events::follow))
         .routes(routes!(skills::show, skills::change, skills::delete))
         .routes(routes!(versions::list))
         .routes(routes!(aliases::put, aliases::remove))

@@ -15,7 +15,8 @@ pub(in crate::store) const WAITING: &str = concat!(
     at_start!(),
     ", ",
     open_as_ended!(),
-    ", request FROM queued_requests JOIN open_executions ON id = execution_id WHERE status = 'pending' ORDER BY id"
+    ", request FROM queued_requests JOIN open_executions ON id = execution_id WHERE status = 'pending' \
+     AND (?1 IS NULL OR id = ?1) ORDER BY id"
 );
 
 /// A record with what is left of its result.

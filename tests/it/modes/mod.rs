@@ -1,5 +1,7 @@
 //! Runs that nobody waits for, and runs that are watched.
 
+/// The command line.
+mod command;
 /// Events of runs, and `mode: "stream"`.
 mod events;
 /// `mode: "async"`.
