@@ -92,11 +92,11 @@ mod files;
 
 pub use crate::access::{Access, NewKey};
 pub use crate::egress::EgressSettings;
-pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Once};
+pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Following, Once, Told};
 pub use crate::host::{Host, HostOptions, Queued};
 pub use crate::model::{
-    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Execution, ExecutionRequest, Limits, LimitsPatch, Skill,
-    SkillRef, Status, StrictJson, compare_versions, satisfies,
+    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Event, Execution, ExecutionRequest, Heard, Limits,
+    LimitsPatch, Saying, Skill, SkillRef, Status, StrictJson, compare_versions, satisfies,
 };
 pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
 pub use crate::sandbox::{CompileSettings, compile_worker};

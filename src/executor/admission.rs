@@ -270,4 +270,24 @@ mod tests {
         assert!(gate.enter(&owner, soon()).await.is_ok());
         assert!(gate.owners.lock().each.is_empty());
     }
+
+    #[tokio::test]
+    async fn who_queues_first_comes_first_and_gives_all_its_room_back() {
+        let gate = admission(1, 1, 3);
+        let owner: OwnerId = "a".parse().unwrap();
+        let first = gate.queue(&owner, QUEUED_BYTES_PER_OWNER - 1).unwrap().come().await.unwrap();
+        assert_eq!(gate.queue(&owner, 2).err().unwrap().code, Code::QueueFull, "what runs counts too");
+        let (second, third) = (gate.queue(&owner, 1).unwrap(), gate.queue_again(&owner, 1));
+        let (mut second, mut third) = (Box::pin(second.come()), Box::pin(third.come()));
+        // Who is asked first is not who came first.
+        assert!(futures_util::poll!(&mut third).is_pending() && futures_util::poll!(&mut second).is_pending());
+        drop(first);
+        assert!(futures_util::poll!(&mut third).is_pending());
+        drop(second.await);
+        drop(third.await);
+        let waits = gate.queue(&owner, 5).unwrap();
+        drop((gate.queue(&owner, 5).unwrap(), waits));
+        let owners = gate.owners.lock();
+        assert!(owners.each.is_empty() && owners.bytes_each.is_empty() && owners.bytes + owners.waiting as u64 == 0);
+    }
 }

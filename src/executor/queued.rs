@@ -256,6 +256,10 @@ impl Waiting {
     }
 
     async fn begin(mut self, gathered: Result<Gathered, Error>) {
+        if self.executor.resting.is_cancelled() {
+            // It would be cancelled, and the next start can have it.
+            return;
+        }
         let now = self.executor.clock.now_ms();
         let execution = Arc::make_mut(&mut self.execution);
         let queue_ms = waited_ms(execution, now);

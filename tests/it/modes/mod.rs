@@ -4,6 +4,8 @@
 mod command;
 /// Events of runs, and `mode: "stream"`.
 mod events;
+/// Kills at random moments.
+mod kills;
 /// `mode: "async"`.
 mod queue;
 mod stream;
