@@ -6,6 +6,8 @@ mod command;
 mod events;
 /// Kills at random moments.
 mod kills;
+/// The same without HTTP.
+mod library;
 /// `mode: "async"`.
 mod queue;
 mod stream;
