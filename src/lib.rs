@@ -94,11 +94,12 @@ mod files;
 
 pub use crate::access::{Access, NewKey};
 pub use crate::egress::EgressSettings;
-pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Once};
-pub use crate::host::{Host, HostOptions, Install, Named};
+pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Following, Once, Told};
+pub use crate::host::{Host, HostOptions, Install, Named, Queued};
 pub use crate::model::{
-    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Execution, ExecutionRequest, GitPart, Limits, LimitsPatch,
-    Skill, SkillRef, SkillSource, Source, SourceRule, Status, StrictJson, compare_versions, satisfies,
+    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Event, Execution, ExecutionRequest, GitPart, Heard, Limits,
+    LimitsPatch, Saying, Skill, SkillRef, SkillSource, Source, SourceRule, Status, StrictJson, compare_versions,
+    satisfies,
 };
 pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
 pub use crate::sandbox::{CompileSettings, ReuseSettings, compile_worker};

@@ -168,6 +168,11 @@ impl Credentials {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether the run has none that could come back to it.
+    pub fn is_empty(&self) -> bool {
+        self.usable.is_empty()
+    }
+
     /// Takes them out of texts.
     pub fn cleaner(&self) -> Cleaner {
         let values: Vec<_> = self.usable.iter().map(|credential| &credential.value).collect();

@@ -1,7 +1,9 @@
 //! Who may run now, who waits, and who is sent away.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -9,6 +11,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::model::{Code, Error, OwnerId};
 use crate::telemetry::Load;
+
+/// Most bytes of requests that wait on their own, or run, of all owners and of each. They lie on the
+/// disk too.
+const QUEUED_BYTES: u64 = 256 << 20;
+const QUEUED_BYTES_PER_OWNER: u64 = 64 << 20;
 
 /// How many may run and wait.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +41,9 @@ pub(super) struct Admission {
 struct Owners {
     waiting: usize,
     each: HashMap<OwnerId, Owner>,
+    /// Bytes of requests that wait on their own.
+    bytes: u64,
+    bytes_each: HashMap<OwnerId, u64>,
 }
 
 struct Owner {
@@ -48,6 +58,22 @@ pub(super) struct Place {
     admission: Arc<Admission>,
     owner: OwnerId,
     _permits: (OwnedSemaphorePermit, OwnedSemaphorePermit),
+    _bytes: Option<QueuedBytes>,
+}
+
+/// A place in the line for a request of which nobody waits for the end.
+pub(super) enum Turn {
+    /// It has come.
+    Come(Place),
+    /// It will come.
+    Waits(Pin<Box<dyn Future<Output = Option<Place>> + Send>>),
+}
+
+/// Room for the bytes of such a request; given back when dropped.
+struct QueuedBytes {
+    admission: Arc<Admission>,
+    owner: OwnerId,
+    bytes: u64,
 }
 
 /// A place in the line; given back when dropped.
@@ -82,7 +108,59 @@ impl Admission {
             return Err(busy());
         };
         waiting.entered = true;
-        Ok(Place { admission: Arc::clone(self), owner: owner.clone(), _permits: (own, host) })
+        Ok(Place { admission: Arc::clone(self), owner: owner.clone(), _permits: (own, host), _bytes: None })
+    }
+
+    /// Takes the last place in the line for a request of so many bytes, which waits there on its own.
+    pub(super) fn queue(self: &Arc<Self>, owner: &OwnerId, bytes: u64) -> Result<Turn, Error> {
+        let room = self.room(owner, bytes)?;
+        let places = self.line_up(owner)?;
+        Ok(self.turn(owner, places, room))
+    }
+
+    /// The same for what was accepted before, whatever the bounds are now.
+    pub(super) fn queue_again(self: &Arc<Self>, owner: &OwnerId, bytes: u64) -> Turn {
+        let mut owners = self.owners.lock();
+        let room = self.taken(&mut owners, owner, bytes);
+        let places = self.counted(&mut owners, owner);
+        drop(owners);
+        self.turn(owner, places, room)
+    }
+
+    fn turn(self: &Arc<Self>, owner: &OwnerId, places: Arc<Semaphore>, room: QueuedBytes) -> Turn {
+        let (admission, owner) = (Arc::clone(self), owner.clone());
+        let mut turn: Pin<Box<dyn Future<Output = Option<Place>> + Send>> = Box::pin(async move {
+            let mut waiting = Waiting { admission: &admission, owner: &owner, entered: false };
+            let own = places.acquire_owned().await.ok()?;
+            let host = Arc::clone(&admission.host).acquire_owned().await.ok()?;
+            waiting.entered = true;
+            let admission = Arc::clone(&admission);
+            Some(Place { admission, owner: owner.clone(), _permits: (own, host), _bytes: Some(room) })
+        });
+        // At once, so that who comes first stands first.
+        match turn.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Some(place)) => Turn::Come(place),
+            Poll::Ready(None) | Poll::Pending => Turn::Waits(turn),
+        }
+    }
+
+    fn room(self: &Arc<Self>, owner: &OwnerId, bytes: u64) -> Result<QueuedBytes, Error> {
+        let mut owners = self.owners.lock();
+        let own = owners.bytes_each.get(owner).copied().unwrap_or_default();
+        if owners.bytes + bytes > QUEUED_BYTES {
+            let detail = "the requests that wait on this host have too many bytes";
+            return Err(Error::new(Code::Overloaded, detail));
+        }
+        if own + bytes > QUEUED_BYTES_PER_OWNER {
+            return Err(Error::new(Code::QueueFull, "your requests that wait have too many bytes"));
+        }
+        Ok(self.taken(&mut owners, owner, bytes))
+    }
+
+    fn taken(self: &Arc<Self>, owners: &mut Owners, owner: &OwnerId, bytes: u64) -> QueuedBytes {
+        owners.bytes += bytes;
+        *owners.bytes_each.entry(owner.clone()).or_default() += bytes;
+        QueuedBytes { admission: Arc::clone(self), owner: owner.clone(), bytes }
     }
 
     fn line_up(&self, owner: &OwnerId) -> Result<Arc<Semaphore>, Error> {
@@ -90,20 +168,24 @@ impl Admission {
         if owners.waiting >= self.settings.queue_host {
             return Err(Error::new(Code::Overloaded, "too many executions wait on this host (queue.host)"));
         }
+        if owners.each.get(owner).is_some_and(|entry| entry.waiting >= self.settings.queue_per_owner) {
+            return Err(Error::new(Code::QueueFull, "too many of your executions wait (queue.per_owner)"));
+        }
+        Ok(self.counted(&mut owners, owner))
+    }
+
+    /// Counts one more of this owner's who waits.
+    fn counted(&self, owners: &mut Owners, owner: &OwnerId) -> Arc<Semaphore> {
         let places = self.settings.concurrency_per_owner;
         let entry = owners.each.entry(owner.clone()).or_insert_with(|| Owner {
             places: Arc::new(Semaphore::new(places)),
             present: 0,
             waiting: 0,
         });
-        if entry.waiting >= self.settings.queue_per_owner {
-            return Err(Error::new(Code::QueueFull, "too many of your executions wait (queue.per_owner)"));
-        }
         entry.present += 1;
         entry.waiting += 1;
-        let places = Arc::clone(&entry.places);
         owners.waiting += 1;
-        Ok(places)
+        Arc::clone(&entry.places)
     }
 
     fn leave(&self, owner: &OwnerId) {
@@ -127,6 +209,29 @@ impl Drop for Waiting<'_> {
         drop(owners);
         if !self.entered {
             self.admission.leave(self.owner);
+        }
+    }
+}
+
+impl Turn {
+    /// Waits for the place; none where there will be no more.
+    pub(super) async fn come(self) -> Option<Place> {
+        match self {
+            Self::Come(place) => Some(place),
+            Self::Waits(turn) => turn.await,
+        }
+    }
+}
+
+impl Drop for QueuedBytes {
+    fn drop(&mut self) {
+        let mut owners = self.admission.owners.lock();
+        owners.bytes -= self.bytes;
+        let left = owners.bytes_each.get(&self.owner).copied().unwrap_or_default().saturating_sub(self.bytes);
+        if left == 0 {
+            owners.bytes_each.remove(&self.owner);
+        } else {
+            owners.bytes_each.insert(self.owner.clone(), left);
         }
     }
 }
@@ -164,5 +269,25 @@ mod tests {
         drop(place);
         assert!(gate.enter(&owner, soon()).await.is_ok());
         assert!(gate.owners.lock().each.is_empty());
+    }
+
+    #[tokio::test]
+    async fn who_queues_first_comes_first_and_gives_all_its_room_back() {
+        let gate = admission(1, 1, 3);
+        let owner: OwnerId = "a".parse().unwrap();
+        let first = gate.queue(&owner, QUEUED_BYTES_PER_OWNER - 1).unwrap().come().await.unwrap();
+        assert_eq!(gate.queue(&owner, 2).err().unwrap().code, Code::QueueFull, "what runs counts too");
+        let (second, third) = (gate.queue(&owner, 1).unwrap(), gate.queue_again(&owner, 1));
+        let (mut second, mut third) = (Box::pin(second.come()), Box::pin(third.come()));
+        // Who is asked first is not who came first.
+        assert!(futures_util::poll!(&mut third).is_pending() && futures_util::poll!(&mut second).is_pending());
+        drop(first);
+        assert!(futures_util::poll!(&mut third).is_pending());
+        drop(second.await);
+        drop(third.await);
+        let waits = gate.queue(&owner, 5).unwrap();
+        drop((gate.queue(&owner, 5).unwrap(), waits));
+        let owners = gate.owners.lock();
+        assert!(owners.each.is_empty() && owners.bytes_each.is_empty() && owners.bytes + owners.waiting as u64 == 0);
     }
 }

@@ -178,6 +178,7 @@ impl Family {
             queue_ms: 0.0,
             cancel,
             line,
+            journal: Arc::default(),
             place: None,
         })
     }

@@ -46,7 +46,7 @@ pub use self::execution::{
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
 pub use self::idempotency::{Idempotency, IdempotencyKey};
 pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SecretName, SkillId, SkillName, Tag};
-pub use self::journal::{LogLevel, LogLine, Progress, Said};
+pub use self::journal::{Event, Heard, LogLevel, LogLine, Progress, Said, Saying};
 pub use self::json::{MAX_JSON_DEPTH, StrictJson, object, strict_value};
 pub use self::key::{Key, Scope};
 pub use self::limits::{Fuel, Limits, LimitsPatch};

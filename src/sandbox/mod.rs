@@ -4,9 +4,11 @@
 //! executor see only this door; which engine stands behind it is its own affair.
 
 mod children;
+mod hub;
 mod journal;
 mod keyvalue;
 mod powers;
+mod printed;
 pub(crate) mod shape;
 mod wasm;
 
@@ -25,7 +27,8 @@ use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
 pub use self::children::{ChildCall, ChildReply, Children};
-pub use self::journal::Journal;
+pub use self::hub::Reader;
+pub use self::journal::{Journal, Stream};
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
 pub use self::powers::Powers;
 pub use self::wasm::{
@@ -108,8 +111,8 @@ pub struct RunContext {
     pub attempt: u32,
     /// When the run is ended, in milliseconds since the Unix epoch.
     pub deadline_ms: i64,
-    /// What it says meanwhile.
-    pub journal: Journal,
+    /// What it says meanwhile, in this attempt and in others.
+    pub journal: Arc<Journal>,
 }
 
 /// What a deadline ends.

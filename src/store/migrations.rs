@@ -332,6 +332,12 @@ ALTER TABLE skills ADD COLUMN frozen_reuse INTEGER NOT NULL DEFAULT 0";
 /// What was registered before was uploaded.
 const SOURCE: &str = "ALTER TABLE skills ADD COLUMN source TEXT";
 
+/// What executions that wait for their turn need to begin, as JSON.
+const QUEUED_REQUESTS: &str = "CREATE TABLE queued_requests (
+    execution_id BLOB NOT NULL PRIMARY KEY,
+    request TEXT NOT NULL
+) STRICT;";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -347,6 +353,7 @@ const STEPS: &[&str] = &[
     SKILL_TEXTS,
     REUSE,
     SOURCE,
+    QUEUED_REQUESTS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

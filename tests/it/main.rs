@@ -39,6 +39,9 @@ mod idempotency;
 /// Runs that are tried again.
 mod retries;
 
+/// Runs that wait on their own, and runs that are watched.
+mod modes;
+
 /// Owners' files.
 mod files;
 

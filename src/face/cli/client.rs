@@ -140,7 +140,22 @@ impl Client {
 
     /// `GET` of bytes that come piece by piece.
     pub(super) async fn download(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Result<Response, Failure> {
-        let request = self.http.get(with_query(self.at(path), query));
+        self.open(self.http.get(with_query(self.at(path), query))).await
+    }
+
+    /// `GET` of events that come one by one.
+    pub(super) async fn watch(&self, path: &[&str], headers: HeaderMap) -> Result<Response, Failure> {
+        self.open(self.http.get(self.at(path)).headers(headers)).await
+    }
+
+    /// A request with a JSON body and more headers, whose answer comes piece by piece.
+    pub(super) async fn begin(&self, path: &[&str], headers: HeaderMap, body: String) -> Result<Response, Failure> {
+        let request = self.http.post(self.at(path)).headers(headers);
+        self.open(request.header(CONTENT_TYPE, "application/json").body(body)).await
+    }
+
+    /// Sends a request whose answer comes piece by piece, if it was carried out.
+    async fn open(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let request = match &self.key {
             Some(key) => request.bearer_auth(key.reveal()),
             None => request,
@@ -150,8 +165,14 @@ impl Client {
             return Ok(answer);
         }
         let status = answer.status().as_u16();
+        let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let text = answer.text().await.map_err(|error| self.not_reached(&error))?;
-        Err(Failure::answered(status, None, &text))
+        Err(Failure::answered(status, retry_after.as_deref(), &text))
+    }
+
+    /// The whole of an answer.
+    pub(super) async fn text(&self, answer: Response) -> Result<String, Failure> {
+        answer.text().await.map_err(|error| self.not_reached(&error))
     }
 
     /// Sends `length` bytes that come piece by piece.

@@ -14,7 +14,7 @@ use crate::egress::{self, EgressSettings};
 use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
-use crate::host::{ADMIN_KEY_FILE, DirectoryProblem, Host, HostOptions, SERVER_FILE, directory_problem};
+use crate::host::{ADMIN_KEY_FILE, DirectoryProblem, Host, HostOptions, Queued, SERVER_FILE, directory_problem};
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, ReuseSettings, THIS_PROGRAM};
 use crate::secrets::KeySource;
@@ -77,7 +77,11 @@ pub(super) struct Embedded {
 
 impl Embedded {
     /// Opens the data directory and listens.
-    pub(super) async fn start(settings: &Settings, chosen: Chosen, audit: Audit) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        settings: &Settings,
+        chosen: Chosen,
+        (audit, queued): (Audit, Queued),
+    ) -> Result<Self, Failure> {
         let data_dir = settings.data_dir.clone();
         let tls = match (&settings.tls_cert, &settings.tls_key) {
             (Some(cert), Some(key)) => Some(Arc::new(Tls::load(cert, key)?)),
@@ -85,7 +89,7 @@ impl Embedded {
         };
         check_authorities(settings)?;
         let had_key = data_dir.join(ADMIN_KEY_FILE).exists();
-        let options = HostOptions { audit, ..host_options(settings, chosen)? };
+        let options = HostOptions { audit, queued, ..host_options(settings, chosen)? };
         let host = Host::open(options).await.map_err(|error| opened(&data_dir, error))?;
         let options = HttpOptions {
             listen: settings.listen,

@@ -48,7 +48,7 @@ impl SandboxCall {
             session: None,
             attempt: 1,
             deadline_ms: 0,
-            journal: Journal::default(),
+            journal: Arc::new(Journal::default()),
         };
         Self {
             digest,
