@@ -1,11 +1,10 @@
 //! What the host remembers: SQLite, and the only room with SQL.
 //!
-//! One writer thread commits in groups, and another one brings them to the disk ([`disk`]): a write
-//! that was answered survives a power cut. Readers have connections of their own. No type of the
+//! One writer thread commits in groups (WAL, `synchronous=FULL`): a write that was
+//! answered survives a power cut. Readers have connections of their own. No type of the
 //! driver leaves this room, so that another backend can take its place.
 
 mod aliases;
-mod disk;
 mod executions;
 mod fault;
 mod health;
@@ -42,7 +41,6 @@ pub use self::skills::{ComponentRecord, SkillParts, SkillRecord};
 pub use self::upgrade::BACKUP_NAME;
 pub use self::writer::answered;
 
-use self::disk::Log;
 use self::fault::fault;
 use self::writer::Writer;
 
@@ -56,7 +54,6 @@ const IDLE_READERS: usize = 8;
 #[derive(Clone)]
 pub struct Store {
     writer: Writer,
-    log: Arc<Log>,
     readers: Arc<Readers>,
 }
 
@@ -84,20 +81,18 @@ impl Store {
         let mut connection = connect(&path).map_err(fault)?;
         upgrade::keep_a_copy(&connection, dir)?;
         migrations::apply(&mut connection)?;
-        let log = Log::of(dir.join(format!("{FILE_NAME}-wal")), telemetry);
         let readers = Readers { path: path.into(), idle: Mutex::default() };
-        Ok(Self { writer: Writer::start(connection, Arc::clone(&log))?, log, readers: Arc::new(readers) })
+        Ok(Self { writer: Writer::start(connection, telemetry)?, readers: Arc::new(readers) })
     }
 
-    /// Runs `question` on a connection that cannot write. What it answers is on the disk.
+    /// Runs `question` on a connection that cannot write.
     async fn read<R: Send + 'static>(
         &self,
         question: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
     ) -> Result<R, Error> {
         let readers = Arc::clone(&self.readers);
         let work = tokio::task::spawn_blocking(move || readers.ask(question));
-        let answer = work.await.map_err(Error::internal)?.map_err(fault)?;
-        self.log.is_on_disk().await.map(|()| answer)
+        work.await.map_err(Error::internal)?.map_err(fault)
     }
 
     /// Runs `statement`, one statement, on the writer thread, and answers once it is durable.
@@ -188,7 +183,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let connection = Connection::open_with_flags(path, flags)?;
-    // FULL, but for the writer's: that one sees to the disk itself.
+    // FULL, because a reply says that its row is on the disk.
     connection.execute_batch(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=5000;
          PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF; PRAGMA wal_autocheckpoint=4000;

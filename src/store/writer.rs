@@ -11,16 +11,17 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::model::{Code, Error};
+use crate::telemetry::Telemetry;
 
-use super::disk::{Disk, Log, Reply};
 use super::fault::fault;
 
 /// Most jobs in one commit: bounds how long the first of a group waits for the last.
 const GROUP: usize = 512;
 
 /// Does its part inside the open transaction (or nothing, if there is none), and gives back
-/// what to do once that is on the disk, or has failed.
+/// what to do once that is committed, or has failed.
 type Job = Box<dyn FnOnce(Option<&Connection>) -> Reply + Send>;
+type Reply = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// The way to the writer thread.
 #[derive(Clone)]
@@ -30,14 +31,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread, which owns `connection`; what it writes comes to the disk with `log`.
-    pub(super) fn start(connection: Connection, log: Arc<Log>) -> Result<Self, Error> {
-        connection.pragma_update(None, "synchronous", "NORMAL").map_err(fault)?;
+    /// Starts the thread, which owns `connection`.
+    pub(super) fn start(connection: Connection, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
         let (sender, receiver) = channel();
-        let disk = Disk::start(log)?;
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || write_groups(&connection, &receiver, &disk))
+            .spawn(move || write_groups(&connection, &receiver, &telemetry))
             .map_err(Error::internal)?;
         let jobs = Arc::new(Mutex::new(Some(sender)));
         Ok(Self { jobs, thread: Arc::new(Mutex::new(Some(thread))) })
@@ -52,7 +51,7 @@ impl Writer {
     }
 
     /// Runs `work` in the next group, and tells `then` when that group is on the disk, or has
-    /// failed. `then` runs on a thread of the store, which it must not hold up; here, if nothing is
+    /// failed. `then` runs on the writer thread, which it must not hold up; here, if nothing is
     /// written any more.
     pub(super) fn send<R: Send + 'static>(
         &self,
@@ -101,33 +100,22 @@ where
     answered.await.map_err(Error::internal)?
 }
 
-/// Commits group after group. Whether they are on the disk is seen to behind this, so that the
-/// next group is written meanwhile; where nobody waits, here.
-fn write_groups(connection: &Connection, jobs: &Receiver<Job>, disk: &Disk) {
-    let mut next = None;
-    while let Some(first) = next.take().or_else(|| jobs.recv().ok()) {
+fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telemetry) {
+    let mut replies = Vec::with_capacity(GROUP);
+    while let Ok(first) = jobs.recv() {
         let begun = Instant::now();
-        let mut replies = Vec::new();
-        let written = match disk.usable() {
-            Ok(()) => write_group(connection, first, jobs, &mut replies),
-            Err(error) => {
-                replies.push(first(None));
-                Err(error)
-            }
-        };
-        match written {
-            Ok(()) => {
-                let group = disk.committed(replies, begun);
-                next = jobs.try_recv().ok();
-                disk.settle(group, next.is_some());
-            }
-            Err(error) => {
-                if !connection.is_autocommit() {
-                    // Nothing of a group that was not committed may stay behind.
-                    let _ = connection.execute_batch("ROLLBACK");
-                }
-                disk.failed(replies, &error);
-            }
+        let committed = write_group(connection, first, jobs, &mut replies);
+        match &committed {
+            Ok(()) => telemetry.commits.committed(begun.elapsed(), u32::try_from(replies.len()).unwrap_or(u32::MAX)),
+            Err(_) => telemetry.commits.failed(),
+        }
+        if committed.is_err() && !connection.is_autocommit() {
+            // Nothing of a group that was not committed may stay behind.
+            let _ = connection.execute_batch("ROLLBACK");
+        }
+        for reply in replies.drain(..) {
+            // The thread outlives a bug in one of those who wait.
+            let _ = catch_unwind(AssertUnwindSafe(|| reply(committed.as_ref().copied().map_err(copy))));
         }
     }
 }
@@ -166,24 +154,20 @@ fn rolled_back() -> Error {
     Error::new(Code::StorageFull, "the disk of the data directory is full").retry_after(5)
 }
 
+/// The same error for another asker of the group.
+fn copy(error: &Error) -> Error {
+    Error { source: None, fields: error.fields.clone(), ..Error::new(error.code, error.detail.clone()) }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use crate::telemetry::Telemetry;
-
     use super::*;
-
-    fn writer(dir: &Path) -> Writer {
-        let connection = Connection::open(dir.join("db")).unwrap();
-        connection.pragma_update(None, "journal_mode", "WAL").unwrap();
-        Writer::start(connection, Log::of(dir.join("db-wal"), Telemetry::new())).unwrap()
-    }
 
     #[tokio::test]
     async fn a_panic_in_one_job_undoes_it_and_the_next_one_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let writer = writer(dir.path());
+        let connection = Connection::open(dir.path().join("db")).unwrap();
+        let writer = Writer::start(connection, Telemetry::new()).unwrap();
         writer.run(|c| c.execute_batch("CREATE TABLE t (n)")).await.unwrap();
         let failed = writer
             .run::<()>(|c| {
@@ -201,7 +185,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_of_one_who_waits_harms_neither_the_others_nor_the_thread() {
         let dir = tempfile::tempdir().unwrap();
-        let writer = writer(dir.path());
+        let connection = Connection::open(dir.path().join("db")).unwrap();
+        let writer = Writer::start(connection, Telemetry::new()).unwrap();
         writer.send(|c| c.execute_batch("CREATE TABLE t (n)"), |_| panic!("a bug"));
         writer.run(|c| c.execute_batch("INSERT INTO t VALUES (1)")).await.unwrap();
     }
