@@ -138,7 +138,7 @@ impl Family {
             Some((name, function)) => (name, Some(function)),
             None => (call.skill.as_str(), None),
         };
-        if !self.executor.access.is_live(&self.caller.key.id) {
+        if self.executor.access.live(&self.caller.key.id).is_none() {
             return Err(Refusal::denied("the calling key was revoked or has expired", None));
         }
         let pin = self.pin(name)?;

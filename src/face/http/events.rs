@@ -113,7 +113,7 @@ impl<K> Events<K> {
             tokio::select! {
                 biased;
                 _ = self.ticks.tick() => {
-                    if !self.host.access.is_live(&self.key) {
+                    if self.host.access.live(&self.key).is_none() {
                         return None;
                     }
                     self.silent += 1;
