@@ -145,9 +145,10 @@ impl Host {
         let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace);
         let workspaces = Arc::new(workspaces.map_err(Error::internal)?);
         let telemetry = Telemetry::new();
-        let store = Store::open(&dir, Arc::clone(&telemetry))?;
-        // Before anything is changed: a start with the wrong key is none.
         let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
+        // Before anything is changed: a start with the wrong key is none.
+        let may_open = |sealed: &[[u8; 16]]| key.require(sealed.iter().copied()).map(drop);
+        let store = Store::open_if(&dir, Arc::clone(&telemetry), may_open)?;
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
         let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
         if interrupted > 0 {

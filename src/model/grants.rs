@@ -135,6 +135,11 @@ pub struct NarrowedSecret {
 }
 
 impl SecretGrant {
+    /// Whether a ceiling, which names secrets or allows all, allows it.
+    pub fn is_within(&self, ceiling: Option<&[String]>) -> bool {
+        ceiling.is_none_or(|names| names.iter().any(|name| name == self.name().as_str()))
+    }
+
     /// Name of the secret.
     pub fn name(&self) -> &SecretName {
         match self {

@@ -15,11 +15,9 @@ pub(super) fn require_few(secrets: &[SecretGrant]) -> Result<(), Error> {
 
 /// What to say of each secret that the registering key does not grant; none means that it may all.
 pub(super) fn beyond(ceiling: Option<&[String]>, grants: &[SecretGrant]) -> Vec<String> {
-    let covers =
-        |grant: &SecretGrant| ceiling.is_none_or(|names| names.iter().any(|name| name == grant.name().as_str()));
     let said =
         |grant: &SecretGrant| format!("grants.secrets {}: the ceilings of this key do not allow it", grant.name());
-    grants.iter().filter(|grant| !covers(grant)).map(said).collect()
+    grants.iter().filter(|grant| !grant.is_within(ceiling)).map(said).collect()
 }
 
 #[cfg(test)]

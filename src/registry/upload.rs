@@ -243,7 +243,7 @@ impl Registry {
             return Err(unknown_component());
         }
         self.skills.read().require_room(&skill, MAX_VERSIONS)?;
-        let skill = self.judged(skill);
+        let skill = self.judged(skill, parts.skill_md.as_deref()).await?;
         if let Some(file) = file {
             let (from, to, blobs) = (file.to_owned(), self.blob(digest), self.blobs.clone());
             let moved = tokio::task::spawn_blocking(move || {

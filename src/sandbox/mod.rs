@@ -21,10 +21,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Credentials, NetworkGrant};
-use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Said, Streams, Usage};
+use crate::model::{
+    Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, Parties, RunError, Said, Streams, Usage,
+};
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
-pub use self::children::{ChildCall, ChildReply, Children};
+pub use self::children::{ChildCall, ChildReply, Children, MAX_CALL_DEPTH};
 pub use self::journal::Journal;
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
 pub use self::powers::Powers;
@@ -100,6 +102,8 @@ pub struct RunContext {
     pub execution: ExecutionId,
     /// The skill as `name@version`.
     pub skill: Arc<str>,
+    /// Whose skill it is.
+    pub skill_owner: OwnerId,
     /// Whose run it is. The guest sees its SHA-256 only.
     pub owner: OwnerId,
     /// The caller's session.
@@ -110,6 +114,13 @@ pub struct RunContext {
     pub deadline_ms: i64,
     /// What it says meanwhile.
     pub journal: Journal,
+}
+
+impl RunContext {
+    /// Whose skill it is and whose run.
+    pub fn parties(&self) -> Parties<'_> {
+        Parties { skill: &self.skill, skill_owner: &self.skill_owner, owner: &self.owner }
+    }
 }
 
 /// What a deadline ends.

@@ -1,6 +1,6 @@
 //! The table `secrets`. What is secret in it was sealed before it came here.
 
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::model::{Error, OwnerId, SecretName};
 
@@ -33,6 +33,15 @@ pub struct SecretRecord {
     pub created_at: i64,
     /// When it was last stored, in milliseconds since the Unix epoch.
     pub updated_at: i64,
+}
+
+/// The keys that secrets are sealed with in a database of any version.
+pub(super) fn sealed_with(connection: &Connection) -> rusqlite::Result<Vec<[u8; 16]>> {
+    if !connection.table_exists(None, "secrets")? {
+        return Ok(Vec::new());
+    }
+    let mut query = connection.prepare("SELECT DISTINCT key_id FROM secrets")?;
+    query.query_map([], |row| row.get(0))?.collect()
 }
 
 impl Store {

@@ -245,10 +245,8 @@ mod tests {
     fn a_locked_directory_has_its_own_exit_code() {
         let dir = tempfile::tempdir().unwrap();
         Holder { pid: 7, url: "http://127.0.0.1:1".into(), certificate: None }.write(dir.path()).unwrap();
-        let failure = opened(
-            dir.path(),
-            Error::new(Code::Unavailable, "the data directory is locked: another skillvisor uses it"),
-        );
+        let locked = Error::new(Code::Unavailable, "the data directory is locked: another skillvisor uses it");
+        let failure = opened(dir.path(), Error { source: Some(Box::new(DirectoryProblem::Locked)), ..locked });
         assert_eq!(failure.exit, Exit::Locked);
         assert!(failure.detail.contains("process 7 uses it"), "{}", failure.detail);
         assert_eq!(opened(dir.path(), Error::new(Code::Unavailable, "not safe")).exit, Exit::Busy);

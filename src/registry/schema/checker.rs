@@ -42,7 +42,8 @@ impl Checker {
         })
     }
 
-    fn compile_here(schema: &Value) -> Result<Self, Error> {
+    /// The same on this thread, whose stack must have [`COMPILER_STACK_BYTES`].
+    pub(super) fn compile_here(schema: &Value) -> Result<Self, Error> {
         if !(schema.is_object() || schema.is_boolean()) {
             return Err(refuse("", "a JSON Schema is an object, or true or false"));
         }

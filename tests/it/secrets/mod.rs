@@ -145,7 +145,7 @@ async fn a_secret_that_is_missing_or_beyond_a_ceiling_stays_away_and_the_denial_
     assert_eq!(denial(&wide, "narrow").await["grant"], "ceilings.secrets of the registering key: TOKEN");
     let calling = denial(&narrow, "wide").await;
     assert_eq!(calling["grant"], "ceilings.secrets of the calling key: TOKEN");
-    assert_eq!(calling["fix"], "skillvisor keys create NAME --secret TOKEN, and call with that key");
+    assert_eq!(calling["fix"], "skillvisor keys create wide --owner team --secret TOKEN  # and call with that key");
     let ran = get(&host, &wide, "wide", echo.url("/x")).await;
     assert_eq!(ran["denials"], json!([]), "{ran}");
     assert!(carries(&echo.heads().concat(), CANARY));
