@@ -6,7 +6,7 @@ mod library;
 mod retention;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -146,14 +146,9 @@ impl Host {
         let workspaces = Arc::new(workspaces.map_err(Error::internal)?);
         let telemetry = Telemetry::new();
         let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
-        // Before anything is changed: a start with the wrong key is none.
-        let may_open = |sealed: &[[u8; 16]]| key.require(sealed.iter().copied()).map(drop);
-        let store = Store::open_if(&dir, Arc::clone(&telemetry), may_open)?;
+        let store = open_store(&dir, &telemetry, &key)?;
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
-        let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
-        if interrupted > 0 {
-            tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
-        }
+        end_left_open(&store, &options.clock).await?;
         let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
         access.ensure_admin(options.admin_key.as_ref()).await?;
         let guard = Guard::new(options.egress)?;
@@ -218,6 +213,20 @@ impl Host {
         self.executor.stop(STOP).await;
         self.store.close().await;
     }
+}
+
+/// Opens the database, before which nothing is changed: a start with the wrong key for secrets is none.
+fn open_store(dir: &Path, telemetry: &Arc<Telemetry>, key: &KeySource) -> Result<Store, Error> {
+    Store::open_if(dir, Arc::clone(telemetry), |sealed| key.require(sealed.iter().copied()).map(drop))
+}
+
+/// Ends the executions that a dead host left open.
+async fn end_left_open(store: &Store, clock: &Clock) -> Result<(), Error> {
+    let interrupted = store.interrupt_open_executions(clock.now_ms()).await?;
+    if interrupted > 0 {
+        tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
+    }
+    Ok(())
 }
 
 /// The settings with a program that is found from any directory, as compile workers have another one.

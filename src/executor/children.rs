@@ -9,14 +9,15 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{
-    Access, Caller, Code, Error, ExecutionId, ExecutionRequest, Fuel, Layer, Limits, NetworkRule, Parties, Pin,
-    RetryPatch, RunError, SkillId, SkillRef, StrictJson,
+    Access, Code, Error, ExecutionId, ExecutionRequest, Fuel, Layer, Limits, NetworkRule, Parties, Pin, RetryPatch,
+    RunError, SkillId, SkillRef, StrictJson,
 };
 use crate::registry::RegisteredSkill;
 use crate::sandbox::{BoxFuture, ChildCall, ChildReply, Children, MAX_CALL_DEPTH};
 
+use super::powers::Held;
 use super::running::Ended;
-use super::{Admitted, Executor, apart, check_args};
+use super::{Admitted, apart, check_args};
 
 /// What a run inherits from those that wait for it.
 #[derive(Clone, Debug, Default)]
@@ -57,19 +58,6 @@ impl Line {
     }
 }
 
-/// The skills that one run may call.
-pub(super) struct Family {
-    pub(super) executor: Arc<Executor>,
-    pub(super) caller: Caller,
-    pub(super) skill: Arc<RegisteredSkill>,
-    pub(super) execution: ExecutionId,
-    pub(super) session: Option<String>,
-    pub(super) offline: bool,
-    pub(super) read_only: bool,
-    pub(super) line: Line,
-    pub(super) cancel: CancellationToken,
-}
-
 /// Why a call did not become a run, and what would have allowed it.
 struct Refusal {
     error: RunError,
@@ -91,7 +79,7 @@ impl Refusal {
     }
 }
 
-impl Children for Family {
+impl Children for Held {
     fn call(self: Arc<Self>, call: ChildCall) -> BoxFuture<'static, ChildReply> {
         Box::pin(async move {
             let left = self.cancel.child_token();
@@ -107,7 +95,7 @@ impl Children for Family {
     }
 }
 
-impl Family {
+impl Held {
     async fn run(&self, call: &ChildCall, left: CancellationToken) -> ChildReply {
         let admitted = match self.admit(call, left).await {
             Ok(admitted) => admitted,

@@ -58,6 +58,19 @@ impl Store {
         .await
     }
 
+    /// The names of an owner's secrets.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn secret_names(&self, owner: OwnerId) -> Result<Vec<String>, Error> {
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached("SELECT name FROM secrets WHERE owner = ?1")?;
+            query.query_map([owner.as_str()], |row| row.get(0))?.collect()
+        })
+        .await
+    }
+
     /// Stores a secret, in place of one of the same owner and name.
     ///
     /// # Errors
