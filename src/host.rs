@@ -6,7 +6,7 @@ mod library;
 mod retention;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -157,9 +157,8 @@ impl Host {
         let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace);
         let workspaces = Arc::new(workspaces.map_err(Error::internal)?);
         let telemetry = Telemetry::new();
-        let store = Store::open(&dir, Arc::clone(&telemetry))?;
-        // Before anything is changed: a start with the wrong key is none.
         let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
+        let store = open_store(&dir, &telemetry, &key)?;
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
         end_what_ran(&store, &options.clock).await?;
         let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
@@ -227,6 +226,11 @@ impl Host {
         self.executor.stop(STOP).await;
         self.store.close().await;
     }
+}
+
+/// Opens the database, before which nothing is changed: a start with the wrong key for secrets is none.
+fn open_store(dir: &Path, telemetry: &Arc<Telemetry>, key: &KeySource) -> Result<Store, Error> {
+    Store::open_if(dir, Arc::clone(telemetry), |sealed| key.require(sealed.iter().copied()).map(drop))
 }
 
 /// Closes the records of what ran when a host died.

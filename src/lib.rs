@@ -44,7 +44,7 @@
 //!     host.move_alias(&caller, &"hello".parse()?, first).await?;
 //!     let manifest = r#"{ "name": "hello", "version": "1.1.0", "grants": { "kv": true } }"#;
 //!     host.register(&caller, Manifest::parse(manifest)?, std::fs::read("skills/hello/hello.wasm")?).await?;
-//!     let difference = host.difference(&caller, &"hello@1.1.0".parse()?, None)?;
+//!     let difference = host.difference(&caller, &"hello@1.1.0".parse()?, None).await?;
 //!     assert!(difference.grows());
 //!     assert_eq!(difference.changes[0].says, "it may keep values, which 1.0.0 might not");
 //!     let stable = host.get(&caller, &"hello@stable".parse()?)?;

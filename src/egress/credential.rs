@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 
-use crate::model::{Code, Error, NetworkRule, SecretName, SecretValue};
+use crate::model::{Code, Error, Layer, NetworkRule, SecretName, SecretValue};
 
-use super::failure::{Failure, Layer};
+use super::failure::Failure;
 use super::rule::allows;
 use super::scrub::Scrub;
 use super::target::{Origin, Scheme, Target};

@@ -291,6 +291,7 @@ fn call(executor: &Arc<Executor>, admitted: &Admitted, execution: &Execution, ga
     let context = RunContext {
         execution: execution.id,
         skill: Arc::clone(&execution.skill_address),
+        skill_owner: admitted.skill.skill.owner.clone(),
         owner: execution.owner.clone(),
         session: execution.session_id.clone(),
         attempt: execution.attempts,

@@ -166,14 +166,14 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// `not_found` for either.
-    pub fn difference(
+    /// `not_found` for either; and as any read.
+    pub async fn difference(
         &self,
         caller: &Caller,
         reference: &SkillRef,
         from: Option<&VersionSelector>,
     ) -> Result<Difference, Error> {
-        self.registry.difference(caller, reference, from)
+        self.registry.difference(caller, reference, from).await
     }
 
     /// Lets a version run that waits for approval (see [`HostOptions::approval`](super::HostOptions)).

@@ -23,10 +23,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Credentials, NetworkGrant};
-use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Said, Streams, Usage};
+use crate::model::{
+    Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, Parties, RunError, Said, Streams, Usage,
+};
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
-pub use self::children::{ChildCall, ChildReply, Children};
+pub use self::children::{ChildCall, ChildReply, Children, MAX_CALL_DEPTH};
 pub use self::hub::Reader;
 pub use self::journal::{Journal, Stream};
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
@@ -103,6 +105,8 @@ pub struct RunContext {
     pub execution: ExecutionId,
     /// The skill as `name@version`.
     pub skill: Arc<str>,
+    /// Whose skill it is.
+    pub skill_owner: OwnerId,
     /// Whose run it is. The guest sees its SHA-256 only.
     pub owner: OwnerId,
     /// The caller's session.
@@ -113,6 +117,13 @@ pub struct RunContext {
     pub deadline_ms: i64,
     /// What it says meanwhile, in this attempt and in others.
     pub journal: Arc<Journal>,
+}
+
+impl RunContext {
+    /// Whose skill it is and whose run.
+    pub fn parties(&self) -> Parties<'_> {
+        Parties { skill: &self.skill, skill_owner: &self.skill_owner, owner: &self.owner }
+    }
 }
 
 /// What a deadline ends.

@@ -156,11 +156,7 @@ impl Client {
 
     /// Sends a request whose answer comes piece by piece, if it was carried out.
     async fn open(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let request = match &self.key {
-            Some(key) => request.bearer_auth(key.reveal()),
-            None => request,
-        };
-        let answer = request.send().await.map_err(|error| self.not_reached(&error))?;
+        let answer = self.signed(request).send().await.map_err(|error| self.not_reached(&error))?;
         if answer.status().is_success() {
             return Ok(answer);
         }
@@ -198,19 +194,11 @@ impl Client {
         body: Option<String>,
     ) -> Result<Response, Failure> {
         let request = self.http.request(method, self.at(&["mcp"])).headers(headers);
-        let request = match &self.key {
-            Some(key) => request.bearer_auth(key.reveal()),
-            None => request,
-        };
-        request.body(body.unwrap_or_default()).send().await.map_err(|error| self.not_reached(&error))
+        self.signed(request).body(body.unwrap_or_default()).send().await.map_err(|error| self.not_reached(&error))
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Reply, Failure> {
-        let request = match &self.key {
-            Some(key) => request.bearer_auth(key.reveal()),
-            None => request,
-        };
-        let answer = request.send().await.map_err(|error| self.not_reached(&error))?;
+        let answer = self.signed(request).send().await.map_err(|error| self.not_reached(&error))?;
         let status = answer.status();
         let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (location, retry_after) = (header(LOCATION), header(RETRY_AFTER));
@@ -224,6 +212,14 @@ impl Client {
             return Err(Failure::unreachable(detail).hint("give that server's own URL"));
         }
         Err(Failure::answered(status.as_u16(), retry_after.as_deref(), &text))
+    }
+
+    /// With the key, if there is one.
+    fn signed(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.key {
+            Some(key) => request.bearer_auth(key.reveal()),
+            None => request,
+        }
     }
 
     fn not_reached(&self, error: &reqwest::Error) -> Failure {

@@ -32,11 +32,14 @@ pub(super) struct ExecArgs {
     /// The skill: NAME, NAME@VERSION-OR-RANGE, NAME@VERSION#FUNCTION, or its id
     #[arg(value_name = "REF")]
     reference: String,
+    /// What was meant for `--args`
+    #[arg(hide = true)]
+    misplaced: Vec<String>,
     /// Arguments: JSON, @FILE, or - for stdin
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     args: Option<String>,
     /// Longest time from request to end, in milliseconds
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = limits::milliseconds)]
     timeout: Option<u64>,
     /// A limit to tighten, or to loosen up to the ceilings, such as memoryMb=64; may be given several times
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limits::parse)]
@@ -57,6 +60,10 @@ pub(super) struct ExecArgs {
 }
 
 pub(super) async fn run(output: Output, client: &Client, args: &ExecArgs) -> Result<Exit, Failure> {
+    if let Some(word) = args.misplaced.first() {
+        let command = format!("skillvisor exec {} --args '{}'", args.reference, super::table::one_line(word));
+        return Err(Failure::usage("the arguments of a skill go behind --args").hint(format!("`{command}`")));
+    }
     let given = read_args(args.args.as_deref().unwrap_or("{}")).await?;
     let answer = client.begin(&["api", "skills", "executions"], headers(args)?, body(args, &given)).await?;
     if args.stream {
@@ -155,6 +162,7 @@ mod tests {
     async fn arguments_go_out_as_they_were_written() {
         let args = ExecArgs {
             reference: "a@^1".into(),
+            misplaced: Vec::new(),
             args: None,
             timeout: Some(5),
             limits: vec![limits::parse("fuel=7").unwrap()],

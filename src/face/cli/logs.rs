@@ -76,6 +76,7 @@ fn page(ran: &Ran) -> String {
         ("owner", text("owner")),
         ("key", text("keyId")),
         ("session", text("sessionId")),
+        ("parent", text("parentId")),
         ("door", text("door")),
         ("attempts", text("attempts")),
         ("exit code", text("exitCode")),
@@ -152,7 +153,12 @@ async fn list(output: Output, client: &Client, args: &LogsArgs) -> Result<Exit, 
     output.table(&["ID", "SKILL", "STATUS", "CODE", "TOOK", "CREATED", "OWNER", "KEY", "SESSION"], &rows)?;
     let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
     if usize::try_from(total).is_ok_and(|total| total > rows.len()) {
-        output.note(&format!("{} of {total}; --limit shows more", rows.len()));
+        let more = if rows.len() < args.limit as usize {
+            "the server gives no more at a time; --since, --status and --skill narrow it"
+        } else {
+            "--limit shows more"
+        };
+        output.note(&format!("{} of {total}; {more}", rows.len()));
     }
     Ok(Exit::Success)
 }

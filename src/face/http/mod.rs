@@ -21,6 +21,7 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod opening;
+mod owner;
 mod pace;
 mod problem;
 mod problem_page;

@@ -44,6 +44,7 @@ impl SandboxCall {
         let context = RunContext {
             execution: ExecutionId::generate(),
             skill: "probe@0.0.0".into(),
+            skill_owner: OwnerId::system(),
             owner: OwnerId::system(),
             session: None,
             attempt: 1,
