@@ -161,8 +161,7 @@ impl Host {
         let store = open_store(&dir, &telemetry, &key)?;
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
         end_what_ran(&store, &options.clock).await?;
-        let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
-        access.ensure_admin(options.admin_key.as_ref()).await?;
+        let access = access(&store, &options.clock, (&dir, options.admin_key.as_ref())).await?;
         let guard = Guard::new(options.egress)?;
         let wasm = WasmSettings {
             cache: dir.join("cache"),
@@ -182,7 +181,6 @@ impl Host {
             telemetry: Arc::clone(&telemetry),
             keep: options.keep_results,
         };
-        let access = Arc::new(access);
         let parts = ExecutorParts {
             store: store.clone(),
             access: Arc::clone(&access),
@@ -231,6 +229,13 @@ impl Host {
 /// Opens the database, before which nothing is changed: a start with the wrong key for secrets is none.
 fn open_store(dir: &Path, telemetry: &Arc<Telemetry>, key: &KeySource) -> Result<Store, Error> {
     Store::open_if(dir, Arc::clone(telemetry), |sealed| key.require(sealed.iter().copied()).map(drop))
+}
+
+/// The keys, with a first one that may do everything.
+async fn access(store: &Store, clock: &Clock, (dir, chosen): (&Path, Option<&Secret>)) -> Result<Arc<Access>, Error> {
+    let access = Access::open(store.clone(), clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
+    access.ensure_admin(chosen).await?;
+    Ok(Arc::new(access))
 }
 
 /// Closes the records of what ran when a host died.

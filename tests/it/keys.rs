@@ -190,7 +190,7 @@ fn a_chosen_admin_key_holds_while_there_is_no_other() {
 
 #[tokio::test]
 async fn what_would_hold_nobody_back_is_refused() {
-    let host = Host::start().with("hello").await;
+    let host = Host::start();
     let ceilings = json!({
         "rates": { "executionsPerMinute": 1 }, "budgets": { "fuelPerDay": 1 }, "storage": { "skills": 1 },
     });
@@ -209,11 +209,6 @@ async fn what_would_hold_nobody_back_is_refused() {
     let unknown = host.send(Method::DELETE, &format!("{path}?quarantin=true"), Value::Null).await;
     assert_eq!(unknown.summary(), "400 malformed");
     assert_eq!(host.get(&path).await.body["revokedAt"], Value::Null);
-
-    let run = json!({ "skillId": "hello", "mode": "async" });
-    let refused = host.send(Method::POST, "/api/skills/executions", run).await;
-    assert_eq!(refused.summary(), "422 not_supported");
-    assert_eq!(host.get("/api/skills/executions").await.body["total"], 0);
 }
 
 #[tokio::test]
