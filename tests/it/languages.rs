@@ -211,7 +211,8 @@ async fn large_components_are_compiled_once_one_after_the_other_within_the_defau
     let small = again(&host, "small", &python["digest"], json!({ "memoryMb": 4 })).await;
     assert_eq!(small.status, 201, "{}", small.body);
     let small_warnings = small.body["warnings"].as_array().unwrap();
-    let is_said = |warning: &str| warning.starts_with("it needs at least ") && warning.ends_with("limits.memoryMb is 4");
+    let is_said =
+        |warning: &str| warning.starts_with("it needs at least ") && warning.ends_with("limits.memoryMb is 4");
     assert!(small_warnings.iter().any(|warning| is_said(warning.as_str().unwrap())), "{small_warnings:?}");
     assert_eq!(host.outcome("small#summarize", json!({ "values": [1] }), json!({})).await, "error out_of_memory");
     let started = workers_started(&host);
