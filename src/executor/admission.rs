@@ -114,6 +114,10 @@ impl Admission {
     /// Takes the last place in the line for a request of so many bytes, which waits there on its own.
     pub(super) fn queue(self: &Arc<Self>, owner: &OwnerId, bytes: u64) -> Result<Turn, Error> {
         let room = self.room(owner, bytes)?;
+        // They may wait for hours: half of the line is for those who wait for an answer.
+        if self.owners.lock().waiting >= self.settings.queue_host.div_ceil(2) {
+            return Err(Error::new(Code::Overloaded, "too many executions wait on this host (half of queue.host)"));
+        }
         let places = self.line_up(owner)?;
         Ok(self.turn(owner, places, room))
     }
@@ -165,7 +169,8 @@ impl Admission {
 
     fn line_up(&self, owner: &OwnerId) -> Result<Arc<Semaphore>, Error> {
         let mut owners = self.owners.lock();
-        if owners.waiting >= self.settings.queue_host {
+        // Those that wait may all be others', which have no more places of their own.
+        if owners.waiting >= self.settings.queue_host && self.host.available_permits() == 0 {
             return Err(Error::new(Code::Overloaded, "too many executions wait on this host (queue.host)"));
         }
         if owners.each.get(owner).is_some_and(|entry| entry.waiting >= self.settings.queue_per_owner) {
