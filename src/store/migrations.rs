@@ -338,6 +338,10 @@ const QUEUED_REQUESTS: &str = "CREATE TABLE queued_requests (
     request TEXT NOT NULL
 ) STRICT;";
 
+/// Up to which record of the journal all is in the database.
+const JOURNAL: &str = "CREATE TABLE journal (applied INTEGER NOT NULL) STRICT;
+INSERT INTO journal VALUES (0);";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -354,6 +358,7 @@ const STEPS: &[&str] = &[
     REUSE,
     SOURCE,
     QUEUED_REQUESTS,
+    JOURNAL,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =
