@@ -55,18 +55,6 @@ impl Item {
         }
     }
 
-    /// An extra field of this kind.
-    pub(crate) fn field(kind: u16, content: &[u8]) -> Vec<u8> {
-        let length = u16::try_from(content.len()).unwrap();
-        [&kind.to_le_bytes(), &length.to_le_bytes(), content].concat()
-    }
-
-    /// What follows the content where sizes follow.
-    pub(crate) fn sizes(&self) -> Vec<u8> {
-        let numbers = [self.crc, self.bytes.len().try_into().unwrap(), self.size];
-        [b"PK\x07\x08".to_vec(), numbers.map(u32::to_le_bytes).concat()].concat()
-    }
-
     fn fields(&self, (name, extra): (&[u8], &[u8]), flags: u16) -> Vec<u8> {
         let mut fields = Vec::new();
         for number in [20, flags, self.method, 0, 0] {

@@ -38,6 +38,18 @@ fn named(name: &str) -> Vec<u8> {
     with(Item::new(name, b"x"))
 }
 
+/// An extra field of this kind.
+fn field(kind: u16, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap();
+    [&kind.to_le_bytes(), &length.to_le_bytes(), content].concat()
+}
+
+/// What follows the content of a file whose sizes follow.
+fn sizes(item: &Item) -> Vec<u8> {
+    let numbers = [item.crc, item.bytes.len().try_into().unwrap(), item.size];
+    [b"PK\x07\x08".to_vec(), numbers.map(u32::to_le_bytes).concat()].concat()
+}
+
 fn change(archive: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut changed = archive.to_vec();
     changed[at..at + bytes.len()].copy_from_slice(bytes);
@@ -66,7 +78,7 @@ fn a_folder_is_read_at_the_top_and_in_one_folder_whatever_else_is_in_it() {
     assert_eq!(unzipped(&zip(&below)).unwrap(), expected);
     // Sizes may follow the content, and the archive may have a comment.
     let following = Item::new("b", b"b");
-    let following = Item { flags: 8, behind: following.sizes(), ..following };
+    let following = Item { flags: 8, behind: sizes(&following), ..following };
     let mut archive = with(following);
     let at = archive.len() - 2;
     archive[at] = 3;
@@ -180,7 +192,7 @@ fn an_entry_that_is_not_what_the_list_says_is_refused() {
 #[test]
 fn what_is_said_of_a_file_a_second_time_must_be_the_same() {
     let item = Item { flags: 8, ..Item::new("b", b"some content") };
-    let sizes = item.sizes();
+    let sizes = sizes(&item);
     let (crc, rest) = (&sizes[4..8], &sizes[8..]);
     let long = [&rest[..4], &[0; 4], &rest[4..], &[0; 4]].concat();
     let behind = |bytes: &[u8]| with(Item { behind: bytes.to_vec(), ..item.clone() });
@@ -196,15 +208,15 @@ fn what_is_said_of_a_file_a_second_time_must_be_the_same() {
     let item = Item::new("b", b"some content");
     let mut crc = flate2::Crc::new();
     crc.update(b"b");
-    let field = |name: &[u8], crc: u32| Item::field(0x7075, &[&[1], &crc.to_le_bytes()[..], name].concat());
-    let other = Item::field(0x5455, &[0; 5]);
+    let named = |name: &[u8], crc: u32| field(0x7075, &[&[1], &crc.to_le_bytes()[..], name].concat());
+    let other = field(0x5455, &[0; 5]);
     for (extra, is_good) in [
-        (field(b"b", crc.sum()), true),
-        ([&other[..], &field(b"b", crc.sum()), &[0; 3]].concat(), true),
-        (field(b"c", crc.sum()), false),
-        (field(b"b", 0), false),
-        ([field(b"b", crc.sum()), field(b"SKILL.md", crc.sum())].concat(), false),
-        (Item::field(0x7075, b""), false),
+        (named(b"b", crc.sum()), true),
+        ([&other[..], &named(b"b", crc.sum()), &[0; 3]].concat(), true),
+        (named(b"c", crc.sum()), false),
+        (named(b"b", 0), false),
+        ([named(b"b", crc.sum()), named(b"SKILL.md", crc.sum())].concat(), false),
+        (field(0x7075, b""), false),
         (vec![0x75, 0x70, 9, 0, 1], false),
         ([&other[..], b"x"].concat(), false),
     ] {
@@ -219,7 +231,7 @@ fn what_is_said_of_a_file_a_second_time_must_be_the_same() {
     // Sizes that stand in an extra field before the content only.
     for (compressed, is_good) in [(item.bytes.len() as u64, true), (1, false)] {
         let sizes = [12, compressed].map(u64::to_le_bytes).concat();
-        let archive = zip(&[Item { local_extra: Item::field(1, &sizes), ..Item::new("b", b"some content") }]);
+        let archive = zip(&[Item { local_extra: field(1, &sizes), ..Item::new("b", b"some content") }]);
         let elsewhere = change(&archive, 18, &[0xff; 8]);
         let skill = unzipped(&elsewhere).unwrap_err();
         assert_eq!(skill.code == Code::InvalidManifest, is_good, "{skill:?}");
