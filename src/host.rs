@@ -153,6 +153,7 @@ impl Host {
         if interrupted > 0 {
             tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
         }
+        let spent = store.key_days(options.clock.now_ms()).await?;
         let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
         access.ensure_admin(options.admin_key.as_ref()).await?;
         let guard = Guard::new(options.egress)?;
@@ -185,6 +186,7 @@ impl Host {
             telemetry: Arc::clone(&telemetry),
             audit: options.audit,
             workspaces: Arc::clone(&workspaces),
+            spent,
         };
         Ok(Self {
             workspaces,

@@ -3,6 +3,7 @@
 mod admission;
 mod apart;
 mod audit;
+mod budgets;
 mod cancel;
 mod children;
 mod close;
@@ -14,6 +15,7 @@ mod keyvalue;
 mod live;
 mod log;
 mod powers;
+mod rates;
 mod records;
 mod retrying;
 mod reuse;
@@ -28,18 +30,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Access;
-use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Scope, Skill};
+use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Key, Limits, RateState, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::SandboxProvider;
 use crate::secrets::Secrets;
-use crate::store::{Claim, Store};
+use crate::store::{Claim, KeyDay, Store};
 use crate::telemetry::{Load, Telemetry};
 use crate::workspace::Workspaces;
 
 use self::admission::Admission;
+use self::budgets::{Ledger, Share};
 use self::children::Line;
 use self::gathered::Gathered;
 use self::live::Live;
+use self::rates::Rates;
 use self::running::{Ended, Running};
 
 pub use self::admission::AdmissionSettings;
@@ -75,6 +79,8 @@ pub struct ExecutorParts {
     pub audit: Audit,
     /// Where owners' files lie.
     pub workspaces: Arc<Workspaces>,
+    /// What keys with budgets have used today.
+    pub spent: Vec<KeyDay>,
 }
 
 /// Runs skills, and writes down every run.
@@ -89,6 +95,8 @@ pub struct Executor {
     audit: Audit,
     workspaces: Arc<Workspaces>,
     admission: Arc<Admission>,
+    rates: Rates,
+    budgets: Ledger,
     /// All runs whose records are open, by their ids.
     live: Arc<Live>,
     /// Turns at what skills keep.
@@ -115,6 +123,8 @@ struct Admitted {
     cancel: CancellationToken,
     /// Who waits for it.
     line: Line,
+    /// Its share of its key's day.
+    share: Option<Share>,
     /// Where it runs; a child runs where its caller waits.
     #[expect(dead_code, reason = "held for its drop")]
     place: Option<admission::Place>,
@@ -123,7 +133,9 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say. Must be called on a tokio runtime.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces } = parts;
+        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces, spent } =
+            parts;
+        let (rates, budgets) = (Rates::default(), Ledger::new(clock.clone(), spent));
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
         let (live, kept, home) = (Arc::default(), Arc::default(), Handle::current());
@@ -138,6 +150,8 @@ impl Executor {
             audit,
             workspaces,
             admission,
+            rates,
+            budgets,
             live,
             kept,
             home,
@@ -204,10 +218,11 @@ impl Executor {
             let detail = format!("{} has the digest {}", skill.skill.address(), skill.skill.handler.digest());
             return Err(Error::at(Code::DigestMismatch, "/digest", detail));
         }
-        let limits = limits_for(&caller, &request, &skill.skill)?;
+        let mut limits = limits_for(&caller, &request, &skill.skill)?;
         let deadline = started + Duration::from_millis(limits.timeout_ms);
         let skill = self.registry.runnable(skill, deadline).await?;
         self.registry.ready_under(&limits, &skill, deadline).await?;
+        let share = self.allowed(&caller.key, &mut limits, false)?;
         let queued = Instant::now();
         let place = self.admission.enter(caller.owner(), deadline).await?;
         // Whole microseconds, as the store keeps them: the reply and the record say the same.
@@ -224,8 +239,22 @@ impl Executor {
             queue_ms,
             cancel: self.stopping.child_token(),
             line: Line::default(),
+            share,
             place: Some(place),
         })
+    }
+}
+
+impl Executor {
+    /// Whether a key may start one more run now: its rate, and then its budgets.
+    fn allowed(&self, key: &Key, limits: &mut Limits, called: bool) -> Result<Option<Share>, Error> {
+        self.rates.take(key, Instant::now())?;
+        self.budgets.enter(key, limits, called)
+    }
+
+    /// How many executions a key may start now, if it has a rate.
+    pub fn rate(&self, key: &Key) -> Option<RateState> {
+        self.rates.state(key, Instant::now())
     }
 }
 

@@ -11,6 +11,7 @@ mod listing;
 mod manifest;
 mod network;
 mod pins;
+mod quota;
 mod readying;
 mod relevance;
 mod reserved;

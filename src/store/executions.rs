@@ -40,6 +40,8 @@ pub struct FinishedExecution {
     pub output_digest: Option<Digest>,
     /// The redacted, capped copy of the output.
     pub output_copy: Option<String>,
+    /// Whether its key has a budget, for which it counts.
+    pub counts: bool,
 }
 
 /// Which executions to list.

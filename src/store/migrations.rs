@@ -332,6 +332,16 @@ ALTER TABLE skills ADD COLUMN frozen_reuse INTEGER NOT NULL DEFAULT 0";
 /// What was registered before was uploaded.
 const SOURCE: &str = "ALTER TABLE skills ADD COLUMN source TEXT";
 
+/// What keys with budgets used before was not counted.
+const KEY_DAYS: &str = "CREATE TABLE key_days (
+    key_id TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    executions INTEGER NOT NULL,
+    fuel INTEGER NOT NULL,
+    egress_bytes INTEGER NOT NULL,
+    PRIMARY KEY (key_id, day)
+) STRICT, WITHOUT ROWID";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -347,6 +357,7 @@ const STEPS: &[&str] = &[
     SKILL_TEXTS,
     REUSE,
     SOURCE,
+    KEY_DAYS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

@@ -39,6 +39,9 @@ mod idempotency;
 /// Runs that are tried again.
 mod retries;
 
+/// Rates, budgets and quotas: what a key may start, use up and leave lying.
+mod overload;
+
 /// Owners' files.
 mod files;
 

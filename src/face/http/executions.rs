@@ -1,5 +1,7 @@
 //! `/api/skills/executions`: running skills, and what became of the runs.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -20,7 +22,7 @@ use super::App;
 use super::auth::Authed;
 use super::problem::Problem;
 use super::read::{self, Segment};
-use super::{bodies, shapes, wire};
+use super::{bodies, rate, shapes, wire};
 
 /// Room for what stands around the arguments in a request, in bytes.
 const ENVELOPE: u64 = 64 << 10;
@@ -132,18 +134,34 @@ impl RunBody {
 ///
 /// Needs the scope `skills:execute`. 200 means that it ran: `status` says how it went. The same
 /// request with the same `Idempotency-Key` gives the first one's run, for 24 hours, and
-/// `Idempotency-Replayed: true`.
+/// `Idempotency-Replayed: true`. Where the key has a rate, each answer says in `RateLimit-Policy`
+/// what it is, and in `RateLimit` how many runs the key may start now (`r`) and after how many
+/// seconds it is one more (`t`).
 #[utoipa::path(
     post, path = "/api/skills/executions", tag = "executions", request_body = RunBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters")),
-    responses((status = 200, description = "The run, ended", body = wire::ExecutionBody)),
+    responses((
+        status = 200, description = "The run, ended", body = wire::ExecutionBody,
+        headers(
+            ("RateLimit-Policy" = String, description = "The key's rate, where it has one: `q` runs in `w` seconds"),
+            ("RateLimit" = String, description = "How many runs it may start now (`r`); one more in `t` seconds"),
+        ),
+    )),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
     Authed(caller): Authed,
     headers: HeaderMap,
     content: Body,
-) -> Result<Response, Problem> {
+) -> Response {
+    let key = Arc::clone(&caller.key);
+    let created = run(&app, caller, (headers, content)).await;
+    let mut response = created.unwrap_or_else(IntoResponse::into_response);
+    rate::tell(&mut response, app.host.executor.rate(&key));
+    response
+}
+
+async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -> Result<Response, Problem> {
     let limit = caller.key.max_limits().args_bytes.saturating_add(ENVELOPE);
     // Kept until the run has ended: its arguments take as much room.
     let mut room = app.held.room(caller.owner());

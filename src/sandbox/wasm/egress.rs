@@ -9,7 +9,9 @@ use parking_lot::Mutex;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-use crate::egress::{Credentials, Errand, Failure, Guard, Layer, MAX_BODY, Meter, NetworkGrant, Target, Withheld};
+use crate::egress::{
+    Allowance, Credentials, Errand, Failure, Guard, Layer, MAX_BODY, Meter, NetworkGrant, Target, Withheld,
+};
 use crate::model::{Denial, plain};
 use crate::sandbox::{RunContext, SandboxCall};
 
@@ -30,7 +32,30 @@ pub(super) struct Egress {
     context: Arc<RunContext>,
     deadline: Instant,
     denials: Denials,
+    tally: Tally,
+}
+
+/// Counts what went out and in, and tells the budget of it.
+struct Tally {
     meter: Meter,
+    told: u64,
+    allowance: Option<Allowance>,
+}
+
+impl Tally {
+    fn tell(&mut self) {
+        let bytes = self.meter.load(Ordering::Relaxed);
+        if let Some(allowance) = &self.allowance {
+            allowance.spend(bytes.saturating_sub(self.told));
+        }
+        self.told = bytes;
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.tell();
+    }
 }
 
 type Denials = Arc<Mutex<Vec<Denial>>>;
@@ -47,7 +72,7 @@ impl Egress {
             context: Arc::clone(&call.context),
             deadline: call.deadline,
             denials: Denials::default(),
-            meter: Meter::default(),
+            tally: Tally { meter: Meter::default(), told: 0, allowance: call.network.allowance.clone() },
         }
     }
 
@@ -59,7 +84,7 @@ impl Egress {
     /// What was not given, and how many bytes went out and in.
     pub(super) fn end(self) -> (Vec<Denial>, u64) {
         let denials = std::mem::take(&mut *self.denials.lock());
-        (denials, self.meter.load(Ordering::Relaxed))
+        (denials, self.tally.meter.load(Ordering::Relaxed))
     }
 
     /// Notes that something else was not given.
@@ -76,7 +101,7 @@ impl Egress {
             first_byte_timeout,
             between_bytes_timeout,
             most_body: MAX_BODY,
-            meter: Arc::clone(&self.meter),
+            meter: Arc::clone(&self.tally.meter),
         }
     }
 }
@@ -89,6 +114,8 @@ impl WasiHttpHooks for Egress {
         _done: Worker,
     ) -> Box<dyn Future<Output = Answer> + Send> {
         let asked = Asked::of(&request);
+        // What came since the last request counts for whether there may be this one.
+        self.tally.tell();
         let admitted = Target::parse(&request.uri().to_string())
             .map_err(Failure::Unsafe)
             .and_then(|target| self.guard.admit(&self.grant, request.method(), target))
@@ -175,6 +202,10 @@ impl Asked {
             Failure::Denied(Layer::Request) => {
                 (format!("network: {rule}"), "send the request without \"networkEnabled\": false".to_owned())
             }
+            Failure::UsedUp => (
+                "ceilings.budgets.egressBytesPerDay of the calling key".to_owned(),
+                "wait for the next UTC day, or call with a key that has a larger budget".to_owned(),
+            ),
             Failure::Prohibited(address) => {
                 tracing::info!(egress.address = %address, egress.asked = text, "An address that is not public was refused");
                 let fix = "the operator can allow its network: skillvisor serve --egress-allow-cidrs CIDR";
@@ -236,7 +267,7 @@ fn keep(denials: &Mutex<Vec<Denial>>, denial: Denial) {
 fn error(failure: &Failure) -> Error {
     match failure {
         Failure::Unsafe(_) => Error::HttpRequestUriInvalid,
-        Failure::Denied(_) | Failure::OwnHeader(_) => Error::HttpRequestDenied,
+        Failure::Denied(_) | Failure::UsedUp | Failure::OwnHeader(_) => Error::HttpRequestDenied,
         Failure::Prohibited(_) => Error::DestinationIpProhibited,
         Failure::NoAddress => Error::DnsError { rcode: None, info_code: None },
         Failure::LookupTimeout => Error::DnsTimeout,

@@ -52,7 +52,8 @@ async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
     let output_digest = Some(Digest::of(text.as_bytes()));
     execution.output = RawValue::from_string(text).ok();
     let id = execution.id;
-    let finished = FinishedExecution { execution: Arc::new(execution), args: args(), output_digest, output_copy };
+    let finished =
+        FinishedExecution { execution: Arc::new(execution), args: args(), output_digest, output_copy, counts: false };
     answered(|then| store.close_execution(Arc::new(finished), then)).await.unwrap();
     id
 }
@@ -107,8 +108,13 @@ async fn an_execution_is_seen_once_open_and_ended_and_closed_once() {
     assert_eq!(store.execution(id, None).await.unwrap().unwrap().finished_at, None);
     execution.status = Status::Cancelled;
     execution.finished_at = Some(9);
-    let finished =
-        FinishedExecution { execution: Arc::new(execution), args: args(), output_digest: None, output_copy: None };
+    let finished = FinishedExecution {
+        execution: Arc::new(execution),
+        args: args(),
+        output_digest: None,
+        output_copy: None,
+        counts: false,
+    };
     let finished = Arc::new(finished);
     for _ in 0..2 {
         answered(|then| store.close_execution(Arc::clone(&finished), then)).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, Statement, params};
 
 use crate::model::{Code, Digest, Error, Execution, ExecutionId, Usage};
-use crate::store::{Store, to_json};
+use crate::store::{Store, key_days, to_json, together};
 
 use super::columns::{at_end, at_start};
 use super::{ArgsRecord, FinishedExecution, place};
@@ -35,15 +35,23 @@ impl Store {
         finished: Arc<FinishedExecution>,
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
-        // No savepoint: what a failure leaves of this, the next try completes.
+        let counts = finished.counts;
         let work = move |connection: &Connection| {
             keep_result(connection, &finished.execution)?;
-            end(connection, &finished)?;
+            let ended = end(connection, &finished)?;
+            if finished.counts && ended {
+                key_days::count(connection, &finished.execution)?;
+            }
             let id = finished.execution.id;
             let mut delete = connection.prepare_cached("DELETE FROM open_executions WHERE place = ?1 AND id = ?2")?;
             delete.execute(params![place(id), id.as_bytes()]).map(drop)
         };
-        self.writer.send(work, then);
+        if counts {
+            self.writer.send(together(work), then);
+        } else {
+            // No savepoint: what a failure leaves of this, the next try completes.
+            self.writer.send(work, then);
+        }
     }
 
     /// Ends every execution that a dead host left open; gives how many.
@@ -66,6 +74,7 @@ impl Store {
         );
         let message = "the host stopped before the execution ended";
         self.write_together(move |connection| {
+            key_days::count_open(connection)?;
             connection.execute(END, params![Code::Interrupted.as_str(), message, at])?;
             connection.execute("DELETE FROM open_executions", [])
         })
@@ -119,7 +128,8 @@ pub(in crate::store) fn open(
     insert.raw_execute().map(drop)
 }
 
-fn end(connection: &Connection, finished: &FinishedExecution) -> rusqlite::Result<()> {
+/// Says whether it is new.
+fn end(connection: &Connection, finished: &FinishedExecution) -> rusqlite::Result<bool> {
     const END: &str = concat!(
         "INSERT OR IGNORE INTO ended_executions (",
         at_start!(),
@@ -132,7 +142,7 @@ fn end(connection: &Connection, finished: &FinishedExecution) -> rusqlite::Resul
     let mut insert = connection.prepare_cached(END)?;
     bind_start(&mut insert, &finished.execution, &finished.args)?;
     bind_end(&mut insert, finished)?;
-    insert.raw_execute().map(drop)
+    insert.raw_execute().map(|rows| rows > 0)
 }
 
 /// Parameters 1 to 18: `at_start!()`.
