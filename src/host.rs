@@ -149,11 +149,7 @@ impl Host {
         // Before anything is changed: a start with the wrong key is none.
         let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
-        let interrupted = store.interrupt_open_executions(options.clock.now_ms()).await?;
-        if interrupted > 0 {
-            tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
-        }
-        let spent = store.key_days(options.clock.now_ms()).await?;
+        recover(&store, options.clock.now_ms()).await?;
         let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
         access.ensure_admin(options.admin_key.as_ref()).await?;
         let guard = Guard::new(options.egress)?;
@@ -167,16 +163,13 @@ impl Host {
             reuse: options.reuse,
         };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
-        let registry = (blobs, options.approval);
-        let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), registry).await?;
-        let retention = Retention {
-            store: store.clone(),
-            clock: options.clock.clone(),
-            telemetry: Arc::clone(&telemetry),
-            keep: options.keep_results,
-        };
+        let kept = (blobs, options.approval);
+        let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
+        let (keep, clock) = (options.keep_results, options.clock.clone());
+        let retention = Retention { store: store.clone(), clock, telemetry: Arc::clone(&telemetry), keep };
         let access = Arc::new(access);
         let parts = ExecutorParts {
+            spent: store.key_days(options.clock.now_ms()).await?,
             store: store.clone(),
             access: Arc::clone(&access),
             secrets: Arc::clone(&secrets),
@@ -186,7 +179,6 @@ impl Host {
             telemetry: Arc::clone(&telemetry),
             audit: options.audit,
             workspaces: Arc::clone(&workspaces),
-            spent,
         };
         Ok(Self {
             workspaces,
@@ -219,6 +211,15 @@ impl Host {
         self.executor.stop(STOP).await;
         self.store.close().await;
     }
+}
+
+/// Ends what a dead host left open.
+async fn recover(store: &Store, now: i64) -> Result<(), Error> {
+    let interrupted = store.interrupt_open_executions(now).await?;
+    if interrupted > 0 {
+        tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
+    }
+    Ok(())
 }
 
 /// The settings with a program that is found from any directory, as compile workers have another one.

@@ -20,6 +20,7 @@ mod records;
 mod retrying;
 mod reuse;
 mod running;
+mod starts;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,6 +4,7 @@
 //! executor see only this door; which engine stands behind it is its own affair.
 
 mod children;
+mod fair;
 mod journal;
 mod keyvalue;
 mod powers;
@@ -25,6 +26,7 @@ use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
 pub use self::children::{ChildCall, ChildReply, Children};
+pub use self::fair::Fair;
 pub use self::journal::Journal;
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
 pub use self::powers::Powers;
