@@ -6,7 +6,7 @@ mod library;
 mod retention;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,15 @@ pub(crate) const SERVER_FILE: &str = "server.json";
 /// How long runs may take to end once they are cancelled.
 const STOP: Duration = Duration::from_secs(5);
 
+/// What becomes of runs that nobody waits for and that had not begun when the host stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// They wait again, and begin when their turn comes.
+    Begun,
+    /// They are left for another start, as a host does that is there for one command only.
+    Left,
+}
+
 /// How a host is built.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -65,6 +74,8 @@ pub struct HostOptions {
     pub keep_results: Duration,
     /// Whether versions that may do more than the one before have to be accepted.
     pub approval: ApprovalPolicy,
+    /// What becomes of runs that waited when the host stopped.
+    pub queued: Queued,
     /// When runs are written down; something else than promised only to measure what that costs.
     pub(crate) audit: Audit,
     /// The time of day.
@@ -99,6 +110,7 @@ impl HostOptions {
             secrets_key: None,
             keep_results: Duration::from_secs(24 * 60 * 60),
             approval: ApprovalPolicy::None,
+            queued: Queued::Begun,
             audit: Audit::default(),
             clock: Clock::System,
         }
@@ -145,11 +157,10 @@ impl Host {
         let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace);
         let workspaces = Arc::new(workspaces.map_err(Error::internal)?);
         let telemetry = Telemetry::new();
-        let store = Store::open(&dir, Arc::clone(&telemetry))?;
-        // Before anything is changed: a start with the wrong key is none.
         let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
+        let store = open_store(&dir, &telemetry, &key)?;
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
-        recover(&store, options.clock.now_ms()).await?;
+        end_what_ran(&store, &options.clock).await?;
         let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
         access.ensure_admin(options.admin_key.as_ref()).await?;
         let guard = Guard::new(options.egress)?;
@@ -180,13 +191,14 @@ impl Host {
             audit: options.audit,
             workspaces: Arc::clone(&workspaces),
         };
+        let executor = executor(parts, options.admission, options.queued).await?;
         Ok(Self {
             workspaces,
             access,
             registry,
             secrets,
             sources: Arc::new(Sources::new(guard, options.sources)),
-            executor: Executor::new(parts, options.admission),
+            executor,
             store,
             temporary,
             telemetry,
@@ -213,13 +225,30 @@ impl Host {
     }
 }
 
-/// Ends what a dead host left open.
-async fn recover(store: &Store, now: i64) -> Result<(), Error> {
-    let interrupted = store.interrupt_open_executions(now).await?;
+/// Opens the database, before which nothing is changed: a start with the wrong key for secrets is none.
+fn open_store(dir: &Path, telemetry: &Arc<Telemetry>, key: &KeySource) -> Result<Store, Error> {
+    Store::open_if(dir, Arc::clone(telemetry), |sealed| key.require(sealed.iter().copied()).map(drop))
+}
+
+/// Closes the records of what ran when a host died.
+async fn end_what_ran(store: &Store, clock: &Clock) -> Result<(), Error> {
+    let interrupted = store.interrupt_open_executions(clock.now_ms()).await?;
     if interrupted > 0 {
         tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");
     }
     Ok(())
+}
+
+/// An executor, with what waited when the host stopped.
+async fn executor(parts: ExecutorParts, admission: AdmissionSettings, queued: Queued) -> Result<Arc<Executor>, Error> {
+    let executor = Executor::new(parts, admission);
+    if queued == Queued::Begun {
+        let waiting = executor.queue_again().await?;
+        if waiting > 0 {
+            tracing::info!(executions = waiting, "Executions that waited when the host stopped wait again");
+        }
+    }
+    Ok(executor)
 }
 
 /// The settings with a program that is found from any directory, as compile workers have another one.

@@ -44,7 +44,7 @@
 //!     host.move_alias(&caller, &"hello".parse()?, first).await?;
 //!     let manifest = r#"{ "name": "hello", "version": "1.1.0", "grants": { "kv": true } }"#;
 //!     host.register(&caller, Manifest::parse(manifest)?, std::fs::read("skills/hello/hello.wasm")?).await?;
-//!     let difference = host.difference(&caller, &"hello@1.1.0".parse()?, None)?;
+//!     let difference = host.difference(&caller, &"hello@1.1.0".parse()?, None).await?;
 //!     assert!(difference.grows());
 //!     assert_eq!(difference.changes[0].says, "it may keep values, which 1.0.0 might not");
 //!     let stable = host.get(&caller, &"hello@stable".parse()?)?;
@@ -94,11 +94,12 @@ mod files;
 
 pub use crate::access::{Access, NewKey};
 pub use crate::egress::EgressSettings;
-pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Once};
-pub use crate::host::{Host, HostOptions, Install, Named};
+pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Following, Once, Told};
+pub use crate::host::{Host, HostOptions, Install, Named, Queued};
 pub use crate::model::{
-    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Execution, ExecutionRequest, GitPart, Limits, LimitsPatch,
-    Skill, SkillRef, SkillSource, Source, SourceRule, Status, StrictJson, compare_versions, satisfies,
+    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Event, Execution, ExecutionRequest, GitPart, Heard, Limits,
+    LimitsPatch, Saying, Skill, SkillRef, SkillSource, Source, SourceRule, Status, StrictJson, compare_versions,
+    satisfies,
 };
 pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
 pub use crate::sandbox::{CompileSettings, ReuseSettings, compile_worker};

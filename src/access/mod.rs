@@ -192,9 +192,10 @@ impl Access {
         Ok(Caller { key: Arc::clone(&stored.key), door })
     }
 
-    /// Whether a key still opens something: what it began may not go further if not.
-    pub fn is_live(&self, id: &KeyId) -> bool {
-        self.keys.read().get(id).is_some_and(|stored| stored.key.is_live(self.clock.now_ms()))
+    /// A key, if it still opens something: what it began may not go further if not.
+    pub fn live(&self, id: &KeyId) -> Option<Arc<Key>> {
+        let keys = self.keys.read();
+        keys.get(id).filter(|stored| stored.key.is_live(self.clock.now_ms())).map(|stored| Arc::clone(&stored.key))
     }
 
     /// An admin key that works, as a caller: for who holds the data directory and with it

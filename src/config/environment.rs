@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::{ConfigError, SETTINGS, nearest};
+use crate::model::nearest;
+
+use super::{ConfigError, SETTINGS};
 
 /// Variables that are read but are no settings.
 const OTHER_VARIABLES: &[&str] = &[

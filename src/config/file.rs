@@ -6,7 +6,9 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use super::sources::{Given, Source};
-use super::{ConfigError, SETTINGS, nearest};
+use crate::model::nearest;
+
+use super::{ConfigError, SETTINGS};
 
 /// Reads the settings that a file gives.
 ///

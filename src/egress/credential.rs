@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 
-use crate::model::{Code, Error, NetworkRule, SecretName, SecretValue};
+use crate::model::{Code, Error, Layer, NetworkRule, SecretName, SecretValue};
 
-use super::failure::{Failure, Layer};
+use super::failure::Failure;
 use super::rule::allows;
 use super::scrub::Scrub;
 use super::target::{Origin, Scheme, Target};
@@ -166,6 +166,11 @@ impl Credentials {
     /// Whether one was sent.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
+    }
+
+    /// Whether the run has none that could come back to it.
+    pub fn is_empty(&self) -> bool {
+        self.usable.is_empty()
     }
 
     /// Takes them out of texts.

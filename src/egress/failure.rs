@@ -4,22 +4,7 @@ use std::error::Error as _;
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::model::SecretName;
-
-/// Whose rules do not allow a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// The ceiling of a skill that called this one.
-    Parent,
-    /// The manifest of the skill does not ask for it.
-    Manifest,
-    /// The ceilings of the key that registered the skill, as they were then.
-    Registrar,
-    /// The ceilings of the key that calls.
-    Caller,
-    /// The request for the run.
-    Request,
-}
+use crate::model::{Layer, SecretName};
 
 /// Why a request did not bring an answer, or its body broke off.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ mod tests;
 
 pub use self::allowance::Allowance;
 pub use self::credential::{Cleaner, Credential, Credentials, Place, Withheld};
-pub use self::failure::{Failure, Layer};
+pub use self::failure::Failure;
 pub use self::fetch::{Ask, FetchError, Fetched, Fetcher, Why};
 pub use self::guard::{Admitted, Body, EgressSettings, Errand, Guard, MAX_BODY, Meter};
 pub use self::rule::{NetworkGrant, covers};

@@ -2,10 +2,10 @@
 
 use http::Method;
 
-use crate::model::NetworkRule;
+use crate::model::{Layer, NetworkRule};
 
 use super::allowance::Allowance;
-use super::failure::{Failure, Layer};
+use super::failure::Failure;
 use super::target::{Host, Scheme, Target, host_and_port, normal_path};
 
 /// What a run may connect to: each layer must allow a request.

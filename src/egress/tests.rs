@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::corpus::{Fate, HOSTS, PATHS};
 use super::outside::{Outside, Script};
 use super::*;
-use crate::model::OwnerId;
+use crate::model::{Layer, OwnerId};
 
 /// A guard in front of a network that a test wrote.
 fn guard(answers: &[&[&str]], allow: &[&str]) -> Arc<Guard> {

@@ -60,6 +60,7 @@ fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>, counts: bool) -> F
     FinishedExecution {
         output_digest: output.map(|text| Digest::of(text.as_bytes())),
         output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
+        waited: execution.started_at.is_none(),
         execution,
         args,
         counts,

@@ -46,6 +46,22 @@ pub(super) struct Share {
     egress: Arc<AtomicU64>,
 }
 
+/// Why a run has no share.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// The day's budget is used up.
+    UsedUp(Error),
+    /// Runs under way hold what is left, and may give it back.
+    Held(Error),
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        let (Refused::UsedUp(error) | Refused::Held(error)) = refused;
+        error
+    }
+}
+
 impl Ledger {
     /// What is known of today, which is `days`.
     pub(super) fn new(clock: Clock, days: Vec<KeyDay>) -> Self {
@@ -63,7 +79,7 @@ impl Ledger {
     /// # Errors
     ///
     /// `budget_exhausted`, with the time until the next day, or until a run under way may have ended.
-    pub(super) fn enter(&self, key: &Key, limits: &mut Limits, called: bool) -> Result<Option<Share>, Error> {
+    pub(super) fn enter(&self, key: &Key, limits: &mut Limits, called: bool) -> Result<Option<Share>, Refused> {
         let budgets = key.budgets();
         if budgets == Budgets::default() {
             return Ok(None);
@@ -74,7 +90,7 @@ impl Ledger {
         day.turn_to(now.div_euclid(DAY_MS));
         let spent = |name: &str, most: u64| {
             let detail = format!("this key's budget for today is used up (ceilings.budgets.{name} = {most})");
-            Error::new(Code::BudgetExhausted, detail).retry_after(until_tomorrow(now))
+            Refused::UsedUp(Error::new(Code::BudgetExhausted, detail).retry_after(until_tomorrow(now)))
         };
         if let Some(most) = budgets.executions_per_day.filter(|most| day.executions >= *most) {
             return Err(spent("executionsPerDay", most));
@@ -103,14 +119,14 @@ impl Day {
     }
 
     /// Sets fuel aside for one run: what its limit says, or, if no other run holds any, what is left.
-    fn set_aside(&mut self, limits: &mut Limits, most: u64) -> Result<u64, Error> {
+    fn set_aside(&mut self, limits: &mut Limits, most: u64) -> Result<u64, Refused> {
         let left = most.saturating_sub(self.fuel);
         let asked = limits.fuel.units().unwrap_or(u64::MAX);
         if asked > left.saturating_sub(self.held) {
             if self.held > 0 {
                 let detail = "other runs of this key hold what is left of today's fuel \
                               (ceilings.budgets.fuelPerDay); a smaller limits.fuel fits beside them";
-                return Err(Error::new(Code::BudgetExhausted, detail));
+                return Err(Refused::Held(Error::new(Code::BudgetExhausted, detail)));
             }
             limits.fuel = Fuel::Metered(left);
         }

@@ -22,7 +22,9 @@ impl Executor {
         caller.key.require(Scope::SkillsExecute)?;
         let seen = self.get(caller, id).await?;
         if !seen.status.is_final() {
-            self.live.cancel(id);
+            if !self.live.cancel(id) && seen.status == Status::Pending {
+                self.cancel_left(id).await?;
+            }
             // Where it takes longer, what is told is that it still runs.
             let _ = tokio::time::timeout(LONGEST_WAIT, self.live.ended(id)).await;
         }

@@ -9,17 +9,15 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{
-    Access, Caller, Code, Error, ExecutionId, ExecutionRequest, Fuel, Limits, NetworkRule, Pin, RetryPatch, RunError,
-    SkillId, SkillRef, StrictJson,
+    Access, Code, Error, ExecutionId, ExecutionRequest, Fuel, Layer, Limits, NetworkRule, Parties, Pin, RetryPatch,
+    RunError, SkillId, SkillRef, StrictJson,
 };
 use crate::registry::RegisteredSkill;
-use crate::sandbox::{BoxFuture, ChildCall, ChildReply, Children};
+use crate::sandbox::{BoxFuture, ChildCall, ChildReply, Children, MAX_CALL_DEPTH};
 
+use super::powers::Held;
 use super::running::Ended;
-use super::{Admitted, Executor, apart, check_args};
-
-/// How deep calls may go below the run that a request started.
-const MAX_DEPTH: usize = 8;
+use super::{Admitted, apart, check_args};
 
 /// What a run inherits from those that wait for it.
 #[derive(Clone, Debug, Default)]
@@ -60,19 +58,6 @@ impl Line {
     }
 }
 
-/// The skills that one run may call.
-pub(super) struct Family {
-    pub(super) executor: Arc<Executor>,
-    pub(super) caller: Caller,
-    pub(super) skill: Arc<RegisteredSkill>,
-    pub(super) execution: ExecutionId,
-    pub(super) session: Option<String>,
-    pub(super) offline: bool,
-    pub(super) read_only: bool,
-    pub(super) line: Line,
-    pub(super) cancel: CancellationToken,
-}
-
 /// Why a call did not become a run, and what would have allowed it.
 struct Refusal {
     error: RunError,
@@ -94,7 +79,7 @@ impl Refusal {
     }
 }
 
-impl Children for Family {
+impl Children for Held {
     fn call(self: Arc<Self>, call: ChildCall) -> BoxFuture<'static, ChildReply> {
         Box::pin(async move {
             let left = self.cancel.child_token();
@@ -110,7 +95,7 @@ impl Children for Family {
     }
 }
 
-impl Family {
+impl Held {
     async fn run(&self, call: &ChildCall, left: CancellationToken) -> ChildReply {
         let admitted = match self.admit(call, left).await {
             Ok(admitted) => admitted,
@@ -138,7 +123,7 @@ impl Family {
             Some((name, function)) => (name, Some(function)),
             None => (call.skill.as_str(), None),
         };
-        if !self.executor.access.is_live(&self.caller.key.id) {
+        if self.executor.access.live(&self.caller.key.id).is_none() {
             return Err(Refusal::denied("the calling key was revoked or has expired", None));
         }
         let pin = self.pin(name)?;
@@ -180,6 +165,7 @@ impl Family {
             cancel,
             line,
             share,
+            journal: Arc::default(),
             place: None,
         })
     }
@@ -193,25 +179,34 @@ impl Family {
             return Err(Refusal::denied("this skill was not granted", Some((format!("skills: {name}"), fix))));
         };
         let (name, key) = (&pin.name, &self.caller.key);
-        let with = |whose: &str, then: &str| {
-            let fix =
-                format!("make a key with {{\"ceilings\": {{\"skills\": [\"{name}\"]}}}} (POST /api/keys), and {then}");
-            Some((format!("ceilings.skills of the {whose} key: {name}"), fix))
-        };
-        let above = self.line.ceilings.iter().all(|ceilings| pin.is_within(ceilings.as_deref()));
-        if !pin.is_within(skill.frozen_skills.as_deref()) || !above {
-            let missing = with("registering", "push the skills that call it as new versions with that key");
-            return Err(Refusal::denied("the key that registered a calling skill does not allow it", missing));
-        }
-        if !pin.is_within(key.max_skills().as_deref()) {
-            return Err(Refusal::denied("the calling key does not allow it", with("calling", "call with that key")));
+        if let Some(layer) = self.denier(pin) {
+            let why = match layer {
+                Layer::Registrar => "the key that registered the skill does not allow it",
+                Layer::Parent => "the key that registered a calling skill does not allow it",
+                _ => "the calling key does not allow it",
+            };
+            let flag = format!("--call {name}");
+            let parties = Parties { skill: &self.skill.address, skill_owner: &skill.owner, owner: &key.owner };
+            return Err(Refusal::denied(why, layer.wider_key("skills", (name.as_str(), &flag), &parties)));
         }
         if !key.may_see(name) {
-            let fix = format!("skillvisor keys create NAME --skill {name}, with all others that it needs");
+            let (owner, own) = (&key.owner, &skill.name);
+            let fix = format!(
+                "skillvisor keys create {own} --owner {owner} --skill {own} --skill {name} --call {name}  # and call with that key"
+            );
             let missing = Some((format!("skills of the calling key: {name}"), fix));
             return Err(Refusal::denied("the calling key may not see this skill", missing));
         }
         Ok(pin)
+    }
+
+    /// The first whose ceilings do not allow it.
+    fn denier(&self, pin: &Pin) -> Option<Layer> {
+        let (own, caller) = (&self.skill.skill.frozen_skills, self.caller.key.max_skills());
+        let layers = [(own, Layer::Registrar)].into_iter();
+        let layers = layers.chain(self.line.ceilings.iter().map(|ceilings| (ceilings, Layer::Parent)));
+        let mut layers = layers.chain([(&caller, Layer::Caller)]);
+        layers.find_map(|(ceilings, layer)| (!pin.is_within(ceilings.as_deref())).then_some(layer))
     }
 
     /// Refuses what would go too deep, or in a circle.
@@ -220,8 +215,8 @@ impl Family {
             let why = format!("{}@{} waits for this call already", pin.name, pin.version);
             return Err(Refusal::denied(why, None));
         }
-        if line.depth() > MAX_DEPTH {
-            return Err(Refusal::denied(format!("skills call each other {MAX_DEPTH} deep at most"), None));
+        if line.depth() > MAX_CALL_DEPTH as usize {
+            return Err(Refusal::denied(format!("skills call each other {MAX_CALL_DEPTH} deep at most"), None));
         }
         Ok(())
     }

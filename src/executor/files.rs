@@ -10,8 +10,9 @@ pub(super) fn granted(admitted: &Admitted, workspaces: &Workspaces) -> Workspace
     let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
     WorkspaceGrant {
         manifest: skill.grants.workspace,
+        registrar: skill.frozen_workspace,
         // Who calls another skill lends it no more than it might have itself.
-        registrar: admitted.line.workspace.map_or(skill.frozen_workspace, |most| most.min(skill.frozen_workspace)),
+        above: admitted.line.workspace.unwrap_or(Access::Write),
         caller: key.max_workspace(),
         request: if admitted.request.read_only { Access::Read } else { Access::Write },
         quota: workspaces.quota(key),

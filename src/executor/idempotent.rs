@@ -37,26 +37,40 @@ impl Executor {
         idempotency: Idempotency,
     ) -> Result<Once, Error> {
         caller.key.require(Scope::SkillsExecute)?;
-        let since = self.clock.now_ms() - i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
         let asked = idempotency.request;
-        let first = self.store.claimed(caller.key.id.clone(), idempotency.clone(), since).await?;
+        let claim = self.claim(idempotency.clone());
+        let first = self.store.claimed(caller.key.id.clone(), idempotency, claim.since).await?;
         if let Some(first) = first {
             return self.replay(&caller, first, asked).await;
         }
         let again = caller.clone();
         let admitted = self.admitted(caller, request).await?;
-        match self.begin(admitted, Some(Claim { idempotency, since })).await? {
+        match self.begin(admitted, Some(claim)).await? {
             Ended::Run(run) => Ok(Once { execution: run.into_execution(), replayed: false }),
             Ended::Known(first) => self.replay(&again, first, asked).await,
         }
     }
 
+    /// A claim that counts from 24 hours ago on.
+    pub(super) fn claim(&self, idempotency: Idempotency) -> Claim {
+        let since = self.clock.now_ms() - i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
+        Claim { idempotency, since }
+    }
+
     async fn replay(&self, caller: &Caller, first: Claimed, asked: Digest) -> Result<Once, Error> {
+        // What is another request's is not awaited.
+        if first.request == asked {
+            self.live.ended(first.execution).await;
+        }
+        self.known(caller, first, asked).await
+    }
+
+    /// What an earlier request became, as it stands.
+    pub(super) async fn known(&self, caller: &Caller, first: Claimed, asked: Digest) -> Result<Once, Error> {
         if first.request != asked {
             let detail = "this Idempotency-Key was used with another request within 24 hours; use a new one";
             return Err(Error::new(Code::IdempotencyMismatch, detail));
         }
-        self.live.ended(first.execution).await;
         let execution = self.get(caller, first.execution).await?;
         Ok(Once { execution, replayed: true })
     }

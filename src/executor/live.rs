@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::ExecutionId;
+use crate::sandbox::{Journal, Reader};
 
 /// Everything that is under way.
 #[derive(Default)]
@@ -15,6 +16,7 @@ pub(super) struct Live(Mutex<HashMap<ExecutionId, Entry>>);
 
 struct Entry {
     cancel: CancellationToken,
+    journal: Arc<Journal>,
     /// Dropped, which wakes who waits, when the record is closed.
     waiting: Vec<oneshot::Sender<()>>,
 }
@@ -26,9 +28,13 @@ pub(super) struct Present {
 }
 
 impl Live {
-    /// Makes an execution known. `cancel` ends it.
-    pub(super) fn enter(self: &Arc<Self>, id: ExecutionId, cancel: CancellationToken) -> Present {
-        self.0.lock().insert(id, Entry { cancel, waiting: Vec::new() });
+    /// Makes an execution known. `cancel` ends it, and `journal` has what it says.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        (cancel, journal): (CancellationToken, Arc<Journal>),
+    ) -> Present {
+        self.0.lock().insert(id, Entry { cancel, journal, waiting: Vec::new() });
         Present { live: Arc::clone(self), id }
     }
 
@@ -45,12 +51,16 @@ impl Live {
         }
     }
 
-    /// Ends an execution, soon.
-    pub(super) fn cancel(&self, id: ExecutionId) {
+    /// Follows an execution, if it is under way, from behind the event of number `after` on.
+    pub(super) fn follow(&self, id: ExecutionId, after: u64) -> Option<Reader> {
+        let journal = self.0.lock().get(&id).map(|entry| Arc::clone(&entry.journal));
+        journal.map(|journal| journal.follow(after))
+    }
+
+    /// Ends an execution, soon; whether it is under way.
+    pub(super) fn cancel(&self, id: ExecutionId) -> bool {
         let cancel = self.0.lock().get(&id).map(|entry| entry.cancel.clone());
-        if let Some(cancel) = cancel {
-            cancel.cancel();
-        }
+        cancel.inspect(CancellationToken::cancel).is_some()
     }
 }
 
@@ -58,7 +68,9 @@ impl Drop for Present {
     fn drop(&mut self) {
         // Outside of the lock: who waits may be woken here.
         let gone = self.live.0.lock().remove(&self.id);
-        drop(gone);
+        if let Some(gone) = gone {
+            gone.journal.end();
+        }
     }
 }
 
@@ -69,7 +81,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_an_execution_hears_of_its_end_and_who_comes_late_does_not_wait() {
         let (live, id, cancel) = (Arc::new(Live::default()), ExecutionId::generate(), CancellationToken::new());
-        let present = live.enter(id, cancel.clone());
+        let present = live.enter(id, (cancel.clone(), Arc::default()));
         let mut waits = Box::pin(live.ended(id));
         assert!(futures_util::poll!(&mut waits).is_pending());
         live.cancel(id);

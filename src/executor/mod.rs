@@ -9,16 +9,19 @@ mod children;
 mod close;
 mod credentials;
 mod files;
+mod following;
 mod gathered;
 mod idempotent;
 mod keyvalue;
 mod live;
 mod log;
 mod powers;
+mod queued;
 mod rates;
 mod records;
 mod retrying;
 mod reuse;
+mod room;
 mod running;
 mod starts;
 
@@ -33,7 +36,7 @@ use tokio_util::task::TaskTracker;
 use crate::access::Access;
 use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Key, Limits, RateState, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
-use crate::sandbox::SandboxProvider;
+use crate::sandbox::{Journal, SandboxProvider};
 use crate::secrets::Secrets;
 use crate::store::{Claim, KeyDay, Store};
 use crate::telemetry::{Load, Telemetry};
@@ -50,6 +53,7 @@ use self::running::{Ended, Running};
 pub use self::admission::AdmissionSettings;
 pub(crate) use self::apart::apart;
 pub use self::audit::Audit;
+pub use self::following::{Following, Streamed, Told};
 pub use self::idempotent::Once;
 pub(crate) use self::idempotent::REMEMBERED;
 pub use crate::store::{ExecutionFilter, ExecutionPage};
@@ -108,6 +112,8 @@ pub struct Executor {
     runs: TaskTracker,
     /// Ends them.
     stopping: CancellationToken,
+    /// Leaves those that wait on their own for the next start.
+    resting: CancellationToken,
 }
 
 /// A run that may begin.
@@ -126,8 +132,9 @@ struct Admitted {
     line: Line,
     /// Its share of its key's day.
     share: Option<Share>,
+    /// What it says while it runs.
+    journal: Arc<Journal>,
     /// Where it runs; a child runs where its caller waits.
-    #[expect(dead_code, reason = "held for its drop")]
     place: Option<admission::Place>,
 }
 
@@ -140,6 +147,7 @@ impl Executor {
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
         let (live, kept, home) = (Arc::default(), Arc::default(), Handle::current());
+        let resting = CancellationToken::new();
         Arc::new(Self {
             store,
             access,
@@ -158,11 +166,20 @@ impl Executor {
             home,
             runs,
             stopping,
+            resting,
         })
+    }
+
+    /// Begins nothing more of what waits on its own, and waits until what runs has ended.
+    pub async fn drain(&self) {
+        self.resting.cancel();
+        self.runs.close();
+        self.runs.wait().await;
     }
 
     /// Cancels what still runs, and waits until its record is closed, for at most `longest`.
     pub async fn stop(&self, longest: Duration) {
+        self.resting.cancel();
         self.stopping.cancel();
         self.runs.close();
         if tokio::time::timeout(longest, self.runs.wait()).await.is_err() {
@@ -206,6 +223,19 @@ impl Executor {
 
     /// Everything that can refuse a request before it is a run.
     async fn admit(&self, caller: Caller, request: ExecutionRequest) -> Result<Admitted, Error> {
+        let mut admitted = self.resolved(caller, request).await?;
+        admitted.share = self.allowed(&admitted.caller.key, &mut admitted.limits, false)?;
+        let deadline = admitted.started + Duration::from_millis(admitted.limits.timeout_ms);
+        let queued = Instant::now();
+        let place = self.admission.enter(admitted.caller.owner(), deadline).await?;
+        // Whole microseconds, as the store keeps them: the reply and the record say the same.
+        let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
+        admitted.check()?;
+        Ok(Admitted { queue_ms: f64::from(queue_us) / 1000.0, place: Some(place), ..admitted })
+    }
+
+    /// Everything that can refuse a request before it waits for its place.
+    async fn resolved(&self, caller: Caller, request: ExecutionRequest) -> Result<Admitted, Error> {
         let started = Instant::now();
         caller.key.require(Scope::SkillsExecute)?;
         let session = request.session_id.as_ref().map_or(0, String::len);
@@ -219,17 +249,10 @@ impl Executor {
             let detail = format!("{} has the digest {}", skill.skill.address(), skill.skill.handler.digest());
             return Err(Error::at(Code::DigestMismatch, "/digest", detail));
         }
-        let mut limits = limits_for(&caller, &request, &skill.skill)?;
+        let limits = limits_for(&caller, &request, &skill.skill)?;
         let deadline = started + Duration::from_millis(limits.timeout_ms);
         let skill = self.registry.runnable(skill, deadline).await?;
         self.registry.ready_under(&limits, &skill, deadline).await?;
-        let share = self.allowed(&caller.key, &mut limits, false)?;
-        let queued = Instant::now();
-        let place = self.admission.enter(caller.owner(), deadline).await?;
-        // Whole microseconds, as the store keeps them: the reply and the record say the same.
-        let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
-        let queue_ms = f64::from(queue_us) / 1000.0;
-        apart(request.args.text().len(), || check_args(&request, (&skill, function), &limits))?;
         Ok(Admitted {
             caller,
             request,
@@ -237,11 +260,12 @@ impl Executor {
             function,
             limits,
             started,
-            queue_ms,
+            queue_ms: 0.0,
             cancel: self.stopping.child_token(),
             line: Line::default(),
-            share,
-            place: Some(place),
+            share: None,
+            journal: Arc::default(),
+            place: None,
         })
     }
 }
@@ -250,12 +274,25 @@ impl Executor {
     /// Whether a key may start one more run now: its rate, and then its budgets.
     fn allowed(&self, key: &Key, limits: &mut Limits, called: bool) -> Result<Option<Share>, Error> {
         self.rates.take(key, Instant::now())?;
-        self.budgets.enter(key, limits, called)
+        Ok(self.budgets.enter(key, limits, called)?)
     }
 
     /// How many executions a key may start now, if it has a rate.
     pub fn rate(&self, key: &Key) -> Option<RateState> {
         self.rates.state(key, Instant::now())
+    }
+}
+
+impl Admitted {
+    /// How others end it and follow it.
+    fn known(&self) -> (CancellationToken, Arc<Journal>) {
+        (self.cancel.clone(), Arc::clone(&self.journal))
+    }
+
+    /// Refuses arguments that the function does not take.
+    fn check(&self) -> Result<(), Error> {
+        let request = &self.request;
+        apart(request.args.text().len(), || check_args(request, (&self.skill, self.function), &self.limits))
     }
 }
 

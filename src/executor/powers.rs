@@ -10,21 +10,22 @@ use crate::model::{Caller, Execution, ExecutionId};
 use crate::registry::RegisteredSkill;
 use crate::sandbox::{Children, KeyValue, Powers};
 
-use super::children::{Family, Line};
+use super::children::Line;
 use super::keyvalue::Kept;
 use super::{Admitted, Executor};
 
 /// What a run may use of its skill's grants.
-struct Held {
-    executor: Arc<Executor>,
-    caller: Caller,
-    skill: Arc<RegisteredSkill>,
-    execution: ExecutionId,
-    session: Option<String>,
-    offline: bool,
-    read_only: bool,
-    line: Line,
-    cancel: CancellationToken,
+#[derive(Clone)]
+pub(super) struct Held {
+    pub(super) executor: Arc<Executor>,
+    pub(super) caller: Caller,
+    pub(super) skill: Arc<RegisteredSkill>,
+    pub(super) execution: ExecutionId,
+    pub(super) session: Option<String>,
+    pub(super) offline: bool,
+    pub(super) read_only: bool,
+    pub(super) line: Line,
+    pub(super) cancel: CancellationToken,
 }
 
 /// What `admitted` may use, or nothing where its skill asks for nothing.
@@ -77,18 +78,6 @@ impl Powers for Held {
     }
 
     fn children(&self) -> Option<Arc<dyn Children>> {
-        (!self.skill.skill.pinned.is_empty()).then(|| -> Arc<dyn Children> {
-            Arc::new(Family {
-                executor: Arc::clone(&self.executor),
-                caller: self.caller.clone(),
-                skill: Arc::clone(&self.skill),
-                execution: self.execution,
-                session: self.session.clone(),
-                offline: self.offline,
-                read_only: self.read_only,
-                line: self.line.clone(),
-                cancel: self.cancel.clone(),
-            })
-        })
+        (!self.skill.skill.pinned.is_empty()).then(|| -> Arc<dyn Children> { Arc::new(self.clone()) })
     }
 }

@@ -27,7 +27,7 @@ impl Parts {
 
     /// Whether meanwhile the skill was neither deleted nor disabled, nor the key revoked.
     async fn may_still_run(&self) -> bool {
-        if !self.executor.access.is_live(&self.admitted.caller.key.id) {
+        if self.executor.access.live(&self.admitted.caller.key.id).is_none() {
             return false;
         }
         let registry = &self.executor.registry;

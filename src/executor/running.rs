@@ -15,12 +15,13 @@ use crate::model::{
     Code, Digest, Error, Execution, ExecutionId, RunError, Said, Status, Streams, Usage, redacted_copy, strict_value,
 };
 use crate::registry::RegisteredSkill;
-use crate::sandbox::{Ends, Journal, ReadyRun, RunContext, SandboxCall, SandboxReply};
+use crate::sandbox::{Ends, ReadyRun, RunContext, SandboxCall, SandboxReply};
 use crate::store::{ArgsRecord, Claim, Claimed};
 
 use super::budgets::Share;
 use super::gathered::Gathered;
 use super::live::Present;
+use super::queued::{Waiting, cancelled};
 use super::{Admitted, COPY_BYTES, Executor, credentials, log, powers, reuse};
 
 /// What the caller hears: how it ended, or why it is not written down.
@@ -86,7 +87,7 @@ impl Running {
         answer: Answer,
     ) {
         let (execution, args) = (Arc::new(at_start(executor, &admitted)), Arc::new(args_record(&admitted)));
-        let present = (executor.live.enter(execution.id, admitted.cancel.clone()), executor.runs.token());
+        let present = (executor.live.enter(execution.id, admitted.known()), executor.runs.token());
         let parts = Parts {
             executor: Arc::clone(executor),
             admitted,
@@ -100,14 +101,37 @@ impl Running {
         let ready = parts.ready(gathered);
         let running = Self(Some(parts));
         executor.audit.open(&executor.store, (execution, args), claim, move |opened| match opened {
-            Ok(None) => running.run(ready),
+            Ok(None) => running.opened().run(ready),
             Ok(Some(first)) => running.refuse(Ok(Ended::Known(first))),
             Err(error) => running.refuse(Err(error)),
         });
     }
 
+    /// Begins a run that waited, now that its record says that it runs.
+    pub(super) fn begin_waiting(waiting: Waiting, gathered: Result<Gathered, Error>) {
+        let Waiting { executor, admitted, execution, args, present } = waiting;
+        // Nobody waits for it.
+        let (answer, _) = oneshot::channel();
+        let is_cancelled = admitted.cancel.is_cancelled();
+        let parts = Parts { executor, admitted, execution, before: Usage::default(), args, answer, present };
+        let ready = if is_cancelled { None } else { Some(parts.ready(gathered)) };
+        let running = Self(Some(parts));
+        match ready {
+            Some(ready) => running.run(ready),
+            None => running.end(Ok(SandboxReply::without_run(cancelled()))),
+        }
+    }
+
     pub(super) fn parts(&mut self) -> Option<&mut Parts> {
         self.0.as_mut()
+    }
+
+    /// Tells those who follow that it is on record.
+    fn opened(self) -> Self {
+        if let Some(parts) = &self.0 {
+            parts.admitted.journal.opened(parts.execution.id);
+        }
+        self
     }
 
     pub(super) fn run(self, ready: Result<Ready, Error>) {
@@ -223,7 +247,7 @@ impl Parts {
 }
 
 /// The execution as its first row has it.
-fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
+pub(super) fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
     let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
     let now = executor.clock.now_ms();
     Execution {
@@ -255,7 +279,7 @@ fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
     }
 }
 
-fn args_record(admitted: &Admitted) -> ArgsRecord {
+pub(super) fn args_record(admitted: &Admitted) -> ArgsRecord {
     let args = admitted.request.args.text();
     ArgsRecord { digest: Digest::of(args.as_bytes()), bytes: args.len() as u64, copy: redacted_copy(args, COPY_BYTES) }
 }
@@ -269,14 +293,16 @@ fn call(executor: &Arc<Executor>, admitted: &Admitted, execution: &Execution, ga
     let ends = if attempt < whole { Ends::Attempt } else { Ends::Whole };
     let deadline = whole.min(attempt);
     let left = deadline.saturating_duration_since(now);
+    admitted.journal.begin(execution.attempts, !gathered.credentials.is_empty());
     let context = RunContext {
         execution: execution.id,
         skill: Arc::clone(&execution.skill_address),
+        skill_owner: admitted.skill.skill.owner.clone(),
         owner: execution.owner.clone(),
         session: execution.session_id.clone(),
         attempt: execution.attempts,
         deadline_ms: executor.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
-        journal: Journal::default(),
+        journal: Arc::clone(&admitted.journal),
     };
     SandboxCall {
         digest: execution.digest,

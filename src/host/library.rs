@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use semver::Version;
 
-use crate::executor::{ExecutionFilter, ExecutionPage};
+use crate::executor::{ExecutionFilter, ExecutionPage, Following};
 use crate::model::{
     Alias, Caller, Door, Error, Execution, ExecutionId, ExecutionRequest, SkillId, SkillName, SkillRef, VersionSelector,
 };
@@ -166,14 +166,14 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// `not_found` for either.
-    pub fn difference(
+    /// `not_found` for either; and as any read.
+    pub async fn difference(
         &self,
         caller: &Caller,
         reference: &SkillRef,
         from: Option<&VersionSelector>,
     ) -> Result<Difference, Error> {
-        self.registry.difference(caller, reference, from)
+        self.registry.difference(caller, reference, from).await
     }
 
     /// Lets a version run that waits for approval (see [`HostOptions::approval`](super::HostOptions)).
@@ -207,6 +207,25 @@ impl Host {
     /// failed or met a limit is an `Ok` whose `status` and `error` say so.
     pub async fn execute(&self, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
         self.executor.execute(caller, request).await
+    }
+
+    /// Accepts a run whose end nobody waits for, and gives it as it stands: on the disk, and
+    /// `pending`. It begins when its turn comes, also after a restart, and its deadline with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::execute`]; `queue_full` or `overloaded` if too many wait.
+    pub async fn submit(&self, caller: Caller, request: ExecutionRequest) -> Result<Execution, Error> {
+        self.executor.submit(caller, request, None).await.map(|once| once.execution)
+    }
+
+    /// Follows an execution to its end: what it says while it goes on, and how it ends.
+    ///
+    /// # Errors
+    ///
+    /// `not_found` as [`Host::get_execution`].
+    pub async fn follow(&self, caller: Caller, id: ExecutionId) -> Result<Following, Error> {
+        self.executor.follow(caller, id, 0).await
     }
 
     /// Ends an execution, and gives it as it then stands.

@@ -5,12 +5,13 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Code, Error, SecretName};
 
 /// How far a skill may go in its owner's workspace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {
     /// It sees an empty directory.
@@ -20,6 +21,30 @@ pub enum Access {
     Read,
     /// It may read and write.
     Write,
+}
+
+impl<'de> Deserialize<'de> for Access {
+    /// By hand, so that whoever writes something else is told the words.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+        impl Visitor<'_> for Words {
+            type Value = Access;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`none`, `read` or `write`")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Access, E> {
+                match word {
+                    "none" => Ok(Access::None),
+                    "read" => Ok(Access::Read),
+                    "write" => Ok(Access::Write),
+                    _ => Err(E::unknown_variant(word, &["none", "read", "write"])),
+                }
+            }
+        }
+        deserializer.deserialize_str(Words)
+    }
 }
 
 /// Where a skill may connect to: `[METHOD[,METHOD] ]scheme://host[:port][/path]`, or `public`.
@@ -135,6 +160,11 @@ pub struct NarrowedSecret {
 }
 
 impl SecretGrant {
+    /// Whether a ceiling, which names secrets or allows all, allows it.
+    pub fn is_within(&self, ceiling: Option<&[String]>) -> bool {
+        ceiling.is_none_or(|names| names.iter().any(|name| name == self.name().as_str()))
+    }
+
     /// Name of the secret.
     pub fn name(&self) -> &SecretName {
         match self {

@@ -1,5 +1,7 @@
 //! What a guest says about its run while it runs.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// How much a line of the log matters, in the words of `wasi:logging`.
@@ -55,4 +57,48 @@ pub struct Said {
     pub log_truncated: bool,
     /// Its newest reports of progress, oldest first. They are not written down.
     pub progress: Vec<Progress>,
+}
+
+/// One thing that a guest says or prints.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Saying {
+    /// How far it is.
+    Progress(Progress),
+    /// A line of its log.
+    Log(LogLine),
+    /// A piece of its standard output, clean.
+    Stdout(String),
+    /// A piece of its standard error, clean.
+    Stderr(String),
+}
+
+impl Saying {
+    /// How long its texts are, in bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Progress(progress) => progress.message.len(),
+            Self::Log(line) => line.context.len() + line.message.len(),
+            Self::Stdout(text) | Self::Stderr(text) => text.len(),
+        }
+    }
+}
+
+/// The same for those who follow the run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its number: each is larger than those before.
+    pub id: u64,
+    /// In which attempt it was said, from 1.
+    pub attempt: u32,
+    /// What was said.
+    pub said: Saying,
+}
+
+/// What one who follows a run hears.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heard {
+    /// Something that was said.
+    Event(Arc<Event>),
+    /// So many events are no longer kept; nothing if it is not known how many.
+    Gap(Option<u64>),
 }

@@ -46,6 +46,35 @@ pub fn manifest_block(markdown: &str) -> Result<Option<String>, &'static str> {
     Ok(found)
 }
 
+/// What a `SKILL.md` says besides the manifest in it: all lines but those of that block.
+pub fn without_manifest(markdown: &str) -> String {
+    let mut text = String::with_capacity(markdown.len());
+    let mut say = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
+    let mut lines = markdown.lines();
+    while let Some(line) = lines.next() {
+        let Some((fence, info)) = opening(line) else {
+            say(line);
+            continue;
+        };
+        let told = info != MANIFEST_FENCE;
+        if told {
+            say(line);
+        }
+        for line in lines.by_ref() {
+            if told {
+                say(line);
+            }
+            if closes(line, fence) {
+                break;
+            }
+        }
+    }
+    text
+}
+
 /// The fence that a line opens, and the words behind it.
 fn opening(line: &str) -> Option<(&str, &str)> {
     let text = line.trim_start_matches(' ');
@@ -79,6 +108,12 @@ mod tests {
         assert_eq!(manifest_block(inside), Ok(None));
         let both = format!("{inside}~~~json skill\n{{ \"a\": 1 }}\n~~~\n");
         assert_eq!(manifest_block(&both).unwrap().unwrap().trim(), "{ \"a\": 1 }");
+    }
+
+    #[test]
+    fn what_is_said_besides_the_manifest_is_all_but_its_block() {
+        let text = "# a\n```json\n{}\n```\n~~~json skill\n{\"version\": \"1.0.0\"}\n~~~\nDo this.\n";
+        assert_eq!(without_manifest(text), "# a\n```json\n{}\n```\nDo this.\n");
     }
 
     #[test]

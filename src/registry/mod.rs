@@ -3,6 +3,7 @@
 mod aliases;
 mod approval;
 mod archive;
+mod asks;
 mod difference;
 mod functions;
 mod index;

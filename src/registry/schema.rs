@@ -35,7 +35,7 @@ mod properties;
 
 use serde_json::Value;
 
-use crate::model::{Code, Error, Schemas};
+use crate::model::{Code, Error, Schemas, pointer_below as join};
 
 pub use self::checker::Checker;
 #[cfg(test)]
@@ -118,19 +118,4 @@ pub(super) fn checked(schema: Value) -> Result<Schemas, Error> {
 /// A schema that is refused for what stands at `pointer`.
 fn refuse(pointer: impl Into<String>, detail: impl Into<String>) -> Error {
     Error::at(Code::InvalidManifest, pointer, detail)
-}
-
-/// `pointer` with one more segment, escaped as RFC 6901 says.
-fn join(pointer: &str, segment: &str) -> String {
-    let mut joined = String::with_capacity(pointer.len() + segment.len() + 1);
-    joined.push_str(pointer);
-    joined.push('/');
-    for c in segment.chars() {
-        match c {
-            '~' => joined.push_str("~0"),
-            '/' => joined.push_str("~1"),
-            c => joined.push(c),
-        }
-    }
-    joined
 }

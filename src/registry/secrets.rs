@@ -1,6 +1,8 @@
 //! Which secrets a manifest asks for.
 
-use crate::model::{Code, Error, SecretGrant};
+use crate::model::{Code, Error, SecretGrant, Skill};
+
+use super::Registry;
 
 /// Most secrets that one skill asks for: each is looked up before each run.
 const MAX_SECRETS: usize = 16;
@@ -15,11 +17,29 @@ pub(super) fn require_few(secrets: &[SecretGrant]) -> Result<(), Error> {
 
 /// What to say of each secret that the registering key does not grant; none means that it may all.
 pub(super) fn beyond(ceiling: Option<&[String]>, grants: &[SecretGrant]) -> Vec<String> {
-    let covers =
-        |grant: &SecretGrant| ceiling.is_none_or(|names| names.iter().any(|name| name == grant.name().as_str()));
     let said =
         |grant: &SecretGrant| format!("grants.secrets {}: the ceilings of this key do not allow it", grant.name());
-    grants.iter().filter(|grant| !covers(grant)).map(said).collect()
+    grants.iter().filter(|grant| !grant.is_within(ceiling)).map(said).collect()
+}
+
+impl Registry {
+    /// What to say of each secret that a skill asks for and its owner does not have yet. Global skills
+    /// are given those of whoever runs them.
+    pub(super) async fn absent_secrets(&self, skill: &Skill) -> Result<Vec<String>, Error> {
+        let asked = &skill.grants.secrets;
+        if asked.is_empty() || skill.owner.is_system() {
+            return Ok(Vec::new());
+        }
+        let known = self.store.secret_names(skill.owner.clone()).await?;
+        let said = |grant: &SecretGrant| {
+            let name = grant.name();
+            format!(
+                "grants.secrets {name}: there was no such secret when this was registered; \
+                 `skillvisor secrets set {name} --for ORIGIN --header Authorization` stores one"
+            )
+        };
+        Ok(asked.iter().filter(|grant| !known.iter().any(|name| name == grant.name().as_str())).map(said).collect())
+    }
 }
 
 #[cfg(test)]

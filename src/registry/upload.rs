@@ -16,7 +16,7 @@ use super::installing::{owner_for, provider, require_global, require_visible};
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, functions, may_read, pins, reuse, secrets, workspace};
+use super::{RegisteredSkill, Registry, StagedComponent, asks, functions, may_read, pins, reuse, secrets, workspace};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -141,7 +141,8 @@ impl Registry {
         let inspection = look(preparing, LOOK).await?;
         let parts = SkillParts { component: record, skill_md: manifest.skill_md.clone() };
         reuse::require_possible(manifest.reuse, &inspection)?;
-        let skill = self.draft(caller, (manifest, alone), inspection, record.digest)?;
+        let mut skill = self.draft(caller, (manifest, alone), inspection, record.digest)?;
+        skill.warnings.extend(self.absent_secrets(&skill).await?);
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
         let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
             Ok(answer) => {
@@ -186,13 +187,15 @@ impl Registry {
         let pinned = self.pins(caller, &owner, &manifest.grants.skills)?;
         let frozen_skills = caller.key.max_skills();
         let mut warnings = inspection.warnings;
+        let grants = Grants { network, workspace: asked, ..manifest.grants };
+        warnings.extend(asks::without_grant(&inspection.imports, &grants));
         warnings.extend(cut);
         let reuse = reuse::beyond(manifest.reuse, &caller.key);
         warnings
             .extend(workspace::beyond(caller.key.max_workspace(), asked).into_iter().chain(reuse).map(str::to_owned));
-        warnings.extend(network.iter().filter_map(|rule| beyond(&ceilings, rule)));
+        warnings.extend(grants.network.iter().filter_map(|rule| beyond(&ceilings, rule)));
         let frozen_secrets = caller.key.max_secrets();
-        warnings.extend(secrets::beyond(frozen_secrets.as_deref(), &manifest.grants.secrets));
+        warnings.extend(secrets::beyond(frozen_secrets.as_deref(), &grants.secrets));
         warnings.extend(pinned.iter().filter_map(|pin| pins::beyond(frozen_skills.as_deref(), pin)));
         warnings.extend(too_little(limits.memory_mb, inspection.minimum_memory_bytes));
         Ok(Skill {
@@ -212,7 +215,7 @@ impl Registry {
             reuse: manifest.reuse,
             frozen_reuse: caller.key.may_reuse(),
             approval: Approval::None,
-            grants: Grants { network, workspace: asked, ..manifest.grants },
+            grants,
             limits,
             retry,
             frozen_limits: ceiling,
@@ -248,7 +251,7 @@ impl Registry {
             return Err(unknown_component());
         }
         self.require_room(&skill, parts.component, room).await?;
-        let skill = self.judged(skill);
+        let skill = self.judged(skill, parts.skill_md.as_deref()).await?;
         if let Some(file) = file {
             let (from, to, blobs) = (file.to_owned(), self.blob(digest), self.blobs.clone());
             let moved = tokio::task::spawn_blocking(move || {

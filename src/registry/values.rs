@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::model::{Code, Error, Grants};
+use crate::model::{Code, Error, Grants, pointer_segment};
 
 /// Most bytes of all names and values of one of them.
 const MAX_BYTES: usize = 64 << 10;
@@ -21,7 +21,7 @@ pub(super) fn require_sane(grants: &Grants) -> Result<(), Error> {
     match grants.env.iter().find(wrong) {
         Some((name, _)) => {
             let detail = "a variable's name has at least one character and no `=`; neither it nor its value has a NUL";
-            Err(Error::at(Code::InvalidManifest, format!("/grants/env/{}", escaped(name)), detail))
+            Err(Error::at(Code::InvalidManifest, format!("/grants/env/{}", pointer_segment(name)), detail))
         }
         None => Ok(()),
     }
@@ -34,11 +34,6 @@ fn require_small(pointer: &str, values: &BTreeMap<String, String>) -> Result<(),
     }
     let detail = format!("has more than {MAX_VALUES} values or {MAX_BYTES} bytes; keep data in the key-value store");
     Err(Error::at(Code::InvalidManifest, pointer, detail))
-}
-
-/// A name as part of a JSON pointer (RFC 6901).
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// Puts what is granted among what may never change in a version. Without it, a manifest keeps the digest

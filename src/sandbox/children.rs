@@ -9,6 +9,9 @@ use crate::model::{Fuel, RunError};
 
 use super::BoxFuture;
 
+/// How deep calls may go below the run that a request started.
+pub const MAX_CALL_DEPTH: u32 = 8;
+
 /// What a guest wants another skill to do.
 #[derive(Clone, Debug)]
 pub struct ChildCall {

@@ -5,9 +5,11 @@
 
 mod children;
 mod fair;
+mod hub;
 mod journal;
 mod keyvalue;
 mod powers;
+mod printed;
 pub(crate) mod shape;
 mod wasm;
 
@@ -22,12 +24,15 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Credentials, NetworkGrant};
-use crate::model::{Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, RunError, Said, Streams, Usage};
+use crate::model::{
+    Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, Parties, RunError, Said, Streams, Usage,
+};
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
-pub use self::children::{ChildCall, ChildReply, Children};
+pub use self::children::{ChildCall, ChildReply, Children, MAX_CALL_DEPTH};
 pub use self::fair::Fair;
-pub use self::journal::Journal;
+pub use self::hub::Reader;
+pub use self::journal::{Journal, Stream};
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
 pub use self::powers::Powers;
 pub use self::wasm::{
@@ -102,6 +107,8 @@ pub struct RunContext {
     pub execution: ExecutionId,
     /// The skill as `name@version`.
     pub skill: Arc<str>,
+    /// Whose skill it is.
+    pub skill_owner: OwnerId,
     /// Whose run it is. The guest sees its SHA-256 only.
     pub owner: OwnerId,
     /// The caller's session.
@@ -110,8 +117,15 @@ pub struct RunContext {
     pub attempt: u32,
     /// When the run is ended, in milliseconds since the Unix epoch.
     pub deadline_ms: i64,
-    /// What it says meanwhile.
-    pub journal: Journal,
+    /// What it says meanwhile, in this attempt and in others.
+    pub journal: Arc<Journal>,
+}
+
+impl RunContext {
+    /// Whose skill it is and whose run.
+    pub fn parties(&self) -> Parties<'_> {
+        Parties { skill: &self.skill, skill_owner: &self.skill_owner, owner: &self.owner }
+    }
 }
 
 /// What a deadline ends.

@@ -83,6 +83,24 @@ impl KeySource {
         }
     }
 
+    /// The key, if it is the one that everything was sealed with. `sealed` are the ids of those that were
+    /// sealed with.
+    ///
+    /// # Errors
+    ///
+    /// `unavailable` if it is missing, cannot be read or is another one.
+    pub fn require(&self, sealed: impl IntoIterator<Item = [u8; 16]>) -> Result<Option<SealingKey>, Error> {
+        let key = self.load()?;
+        for id in sealed {
+            match &key {
+                None => return Err(lost("is not there")),
+                Some(key) if key.id() != id => return Err(lost("is not the one that they were stored with")),
+                Some(_) => {}
+            }
+        }
+        Ok(key)
+    }
+
     /// A new key, which is on the disk before anything is sealed with it.
     pub(super) fn create(&self) -> Result<SealingKey, Error> {
         let path = match self {

@@ -67,17 +67,8 @@ impl Secrets {
     ///
     /// `unavailable` if the key is missing, cannot be read or is another one; nothing was changed.
     pub async fn open(store: Store, clock: Clock, source: KeySource) -> Result<Self, Error> {
-        let key = source.load()?.map(Arc::new);
         let records = store.secrets().await?;
-        for record in &records {
-            match &key {
-                None => return Err(key::lost("is not there")),
-                Some(key) if key.id() != record.key_id => {
-                    return Err(key::lost("is not the one that they were stored with"));
-                }
-                Some(_) => {}
-            }
-        }
+        let key = source.require(records.iter().map(|record| record.key_id))?.map(Arc::new);
         Ok(Self { store, clock, source, key: RwLock::new(key), book: Book::of(records), changes: Mutex::default() })
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::egress::{Credential, Credentials, Layer, Place, Withheld};
-use crate::model::{Error, Key, OwnerId, SecretGrant, SecretName, Skill};
+use crate::egress::{Credential, Credentials, Place, Withheld};
+use crate::model::{Error, Key, Layer, OwnerId, SecretGrant, SecretName, Skill};
 use crate::store::SecretRecord;
 
 use super::{Secrets, key, seal};
@@ -23,7 +23,7 @@ impl Secrets {
             let layer = [(&skill.frozen_secrets, Layer::Registrar), (&ceiling, Layer::Caller)]
                 .into_iter()
                 .chain(above.iter().map(|ceiling| (ceiling, Layer::Parent)))
-                .find_map(|(ceiling, layer)| (!covers(ceiling.as_deref(), grant.name())).then_some(layer));
+                .find_map(|(ceiling, layer)| (!grant.is_within(ceiling.as_deref())).then_some(layer));
             match (found, layer) {
                 (Some(record), None) => usable.push(self.opened(&record, grant)?),
                 (found, layer) => withheld.push(Withheld {
@@ -54,9 +54,4 @@ impl Secrets {
             only: grant.only().cloned(),
         })
     }
-}
-
-/// Whether a ceiling, which names secrets or allows all, allows this one.
-fn covers(ceiling: Option<&[String]>, name: &SecretName) -> bool {
-    ceiling.is_none_or(|names| names.iter().any(|allowed| allowed == name.as_str()))
 }

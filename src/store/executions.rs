@@ -2,7 +2,7 @@
 //! `skill_executions`), and `execution_results`.
 
 mod columns;
-mod row;
+pub(super) mod row;
 mod writing;
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::model::{Digest, Error, Execution, ExecutionId, KeyId, OwnerId, SkillN
 
 use super::{Store, to_json};
 
-pub(super) use self::writing::open;
+pub(super) use self::writing::{open, queue_us};
 
 use self::columns::{at_end, at_start, open_as_ended};
 
@@ -42,6 +42,8 @@ pub struct FinishedExecution {
     pub output_copy: Option<String>,
     /// Whether its key has a budget, for which it counts.
     pub counts: bool,
+    /// Whether it ended without having begun, so that its request still waits.
+    pub waited: bool,
 }
 
 /// Which executions to list.
@@ -162,7 +164,7 @@ fn page_text(conditions: Conditions, filter: &ExecutionFilter) -> (String, Vec<S
 
 /// Where an open execution has its place in the table: the random bytes of its id before the
 /// others, so that rows come and go in the same few pages.
-fn place(id: ExecutionId) -> i64 {
+pub(super) fn place(id: ExecutionId) -> i64 {
     let bytes = id.as_bytes();
     let mut last = [0; 8];
     last.copy_from_slice(&bytes[8..]);

@@ -53,14 +53,7 @@ impl Store {
                 return Ok(Some(first));
             }
             executions::open(connection, &execution, &args)?;
-            let insert = "INSERT OR REPLACE INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5)";
-            connection.prepare_cached(insert)?.execute(params![
-                execution.key_id.as_str(),
-                idempotency.key.as_str(),
-                idempotency.request.as_bytes(),
-                execution.id.as_bytes(),
-                execution.created_at,
-            ])?;
+            claim_for(connection, &execution, idempotency)?;
             Ok(None)
         };
         self.writer.send(together(work), then);
@@ -82,7 +75,25 @@ impl Store {
     }
 }
 
-fn find(
+/// Claims a request for an execution.
+pub(super) fn claim_for(
+    connection: &Connection,
+    execution: &Execution,
+    idempotency: &Idempotency,
+) -> rusqlite::Result<()> {
+    let insert = "INSERT OR REPLACE INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5)";
+    let claimed = connection.prepare_cached(insert)?.execute(params![
+        execution.key_id.as_str(),
+        idempotency.key.as_str(),
+        idempotency.request.as_bytes(),
+        execution.id.as_bytes(),
+        execution.created_at,
+    ]);
+    claimed.map(drop)
+}
+
+/// The execution that has the claim.
+pub(super) fn find(
     connection: &Connection,
     key: &KeyId,
     idempotency: &Idempotency,

@@ -68,19 +68,20 @@ pub(super) fn count(connection: &Connection, execution: &Execution) -> rusqlite:
         )?
         .execute(params![
             execution.key_id.as_str(),
-            execution.created_at.div_euclid(DAY_MS),
+            execution.started_at.unwrap_or(execution.created_at).div_euclid(DAY_MS),
             integer(fuel),
             integer(execution.usage.egress_bytes),
         ])
         .map(drop)
 }
 
-/// Counts the executions that are open: the host died, and nobody knows what they used.
+/// Counts the executions that are open and have begun: the host died, and nobody knows what they used.
 pub(super) fn count_open(connection: &Connection) -> rusqlite::Result<()> {
     connection
         .execute(
             "INSERT INTO key_days (key_id, day, executions, fuel, egress_bytes)
-             SELECT key_id, created_at / ?1 AS day, count(*), 0, 0 FROM open_executions WHERE true GROUP BY key_id, day
+             SELECT key_id, coalesce(started_at, created_at) / ?1 AS day, count(*), 0, 0 FROM open_executions
+             WHERE status <> 'pending' GROUP BY key_id, day
              ON CONFLICT DO UPDATE SET executions = executions + excluded.executions",
             [DAY_MS],
         )

@@ -332,6 +332,11 @@ ALTER TABLE skills ADD COLUMN frozen_reuse INTEGER NOT NULL DEFAULT 0";
 /// What was registered before was uploaded.
 const SOURCE: &str = "ALTER TABLE skills ADD COLUMN source TEXT";
 
+/// What executions that wait for their turn need to begin, as JSON.
+const QUEUED_REQUESTS: &str = "CREATE TABLE queued_requests (
+    execution_id BLOB NOT NULL PRIMARY KEY,
+    request TEXT NOT NULL
+) STRICT;";
 /// What keys with budgets used before was not counted.
 const KEY_DAYS: &str = "CREATE TABLE key_days (
     key_id TEXT NOT NULL,
@@ -357,6 +362,7 @@ const STEPS: &[&str] = &[
     SKILL_TEXTS,
     REUSE,
     SOURCE,
+    QUEUED_REQUESTS,
     KEY_DAYS,
 ];
 

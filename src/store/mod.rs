@@ -13,6 +13,7 @@ mod key_days;
 mod keys;
 mod keyvalue;
 mod migrations;
+mod queued;
 mod secrets;
 mod skill_texts;
 mod skills;
@@ -36,6 +37,7 @@ pub use self::idempotency::{Claim, Claimed};
 pub use self::key_days::{DAY_MS, KeyDay};
 pub use self::keys::StoredKey;
 pub use self::keyvalue::{KvBucket, KvQuota};
+pub use self::queued::QueuedExecution;
 pub use self::secrets::SecretRecord;
 pub use self::skills::{ComponentRecord, SkillParts, SkillRecord};
 pub use self::upgrade::BACKUP_NAME;
@@ -72,6 +74,20 @@ impl Store {
     /// room for the copy, `internal` if it is
     /// damaged or the disk does not play along.
     pub fn open(dir: &Path, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
+        Self::open_if(dir, telemetry, |_| Ok(()))
+    }
+
+    /// The same, unless `may`, which is asked before anything is changed, refuses. It is told which keys the
+    /// secrets in the database were sealed with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::open`] and `may`.
+    pub fn open_if(
+        dir: &Path,
+        telemetry: Arc<Telemetry>,
+        may: impl FnOnce(&[[u8; 16]]) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
         let path = dir.join(FILE_NAME);
         // What it makes beside the file, it makes as private as the file.
         files::make_private(&path, true).map_err(Error::internal)?;
@@ -79,6 +95,7 @@ impl Store {
             files::make_private(&dir.join(format!("{FILE_NAME}{beside}")), false).map_err(Error::internal)?;
         }
         let mut connection = connect(&path).map_err(fault)?;
+        may(&secrets::sealed_with(&connection).map_err(fault)?)?;
         upgrade::keep_a_copy(&connection, dir)?;
         migrations::apply(&mut connection)?;
         let readers = Readers { path: path.into(), idle: Mutex::default() };

@@ -1,6 +1,6 @@
 //! The table `secrets`. What is secret in it was sealed before it came here.
 
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::model::{Error, OwnerId, SecretName};
 
@@ -35,6 +35,15 @@ pub struct SecretRecord {
     pub updated_at: i64,
 }
 
+/// The keys that secrets are sealed with in a database of any version.
+pub(super) fn sealed_with(connection: &Connection) -> rusqlite::Result<Vec<[u8; 16]>> {
+    if !connection.table_exists(None, "secrets")? {
+        return Ok(Vec::new());
+    }
+    let mut query = connection.prepare("SELECT DISTINCT key_id FROM secrets")?;
+    query.query_map([], |row| row.get(0))?.collect()
+}
+
 impl Store {
     /// All secrets.
     ///
@@ -45,6 +54,19 @@ impl Store {
         self.read(|connection| {
             let mut query = connection.prepare_cached("SELECT * FROM secrets")?;
             query.query_map([], secret_record)?.collect()
+        })
+        .await
+    }
+
+    /// The names of an owner's secrets.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn secret_names(&self, owner: OwnerId) -> Result<Vec<String>, Error> {
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached("SELECT name FROM secrets WHERE owner = ?1")?;
+            query.query_map([owner.as_str()], |row| row.get(0))?.collect()
         })
         .await
     }

@@ -108,6 +108,27 @@ mod tests {
         assert!(!dir.path().join(BACKUP_NAME).exists());
     }
 
+    #[test]
+    fn who_is_refused_leaves_an_old_database_as_it_was() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(FILE_NAME);
+        let mut old = open(&file);
+        let newest = migrations::versions(&old).unwrap().1;
+        migrations::apply_first(&mut old, newest - 1);
+        let row = "INSERT INTO secrets VALUES ('o', 'N', 1, 'https://a.example', 'authorization', '', 0, zeroblob(16),
+                   zeroblob(12), zeroblob(20), 0, 0)";
+        old.execute(row, []).unwrap();
+        drop(old);
+        let telemetry = crate::telemetry::Telemetry::new();
+        let refused = Store::open_if(dir.path(), telemetry, |keys| {
+            assert_eq!(keys, [[0; 16]]);
+            Err(Error::new(Code::Unavailable, "no"))
+        });
+        assert_eq!(refused.err().unwrap().detail, "no");
+        assert_eq!(migrations::versions(&open(&file)).unwrap().0, newest - 1);
+        assert!(!dir.path().join(BACKUP_NAME).exists());
+    }
+
     #[tokio::test]
     async fn a_database_of_the_first_version_is_kept_and_then_upgraded() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! How far a run may go in its owner's workspace, and who says so.
 
-use crate::model::Access;
+use crate::model::{Access, Layer};
 
 /// Most bytes and most files and directories of one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,19 +11,6 @@ pub struct Quota {
     pub files: u64,
 }
 
-/// Whose word keeps a run from something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// The manifest does not ask for it.
-    Manifest,
-    /// The key that registered the skill had not so much.
-    Registrar,
-    /// The calling key has not so much.
-    Caller,
-    /// The request wants it read-only.
-    Request,
-}
-
 /// What each of those who have a say allows. The least of it holds.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkspaceGrant {
@@ -31,6 +18,9 @@ pub struct WorkspaceGrant {
     pub manifest: Access,
     /// The ceiling of the key that registered the skill, as it was then.
     pub registrar: Access,
+    /// The least of the ceilings of the skills that called this one, each as that of its registering
+    /// key was.
+    pub above: Access,
     /// The ceiling of the calling key.
     pub caller: Access,
     /// What the request leaves of it.
@@ -43,14 +33,14 @@ impl Default for WorkspaceGrant {
     fn default() -> Self {
         let none = Access::None;
         let quota = Quota { bytes: 0, files: 0 };
-        Self { manifest: none, registrar: none, caller: none, request: none, quota }
+        Self { manifest: none, registrar: none, above: none, caller: none, request: none, quota }
     }
 }
 
 impl WorkspaceGrant {
     /// What holds.
     pub fn access(&self) -> Access {
-        self.manifest.min(self.registrar).min(self.caller).min(self.request)
+        self.manifest.min(self.registrar).min(self.above).min(self.caller).min(self.request)
     }
 
     /// The first whose word is less than `wanted`.
@@ -58,6 +48,7 @@ impl WorkspaceGrant {
         [
             (Layer::Manifest, self.manifest),
             (Layer::Registrar, self.registrar),
+            (Layer::Parent, self.above),
             (Layer::Caller, self.caller),
             (Layer::Request, self.request),
         ]
@@ -75,6 +66,7 @@ mod tests {
         let all = WorkspaceGrant {
             manifest: Access::Write,
             registrar: Access::Write,
+            above: Access::Write,
             caller: Access::Write,
             request: Access::Write,
             quota: Quota { bytes: 1, files: 1 },
@@ -83,6 +75,8 @@ mod tests {
         let read = WorkspaceGrant { caller: Access::Read, request: Access::Read, ..all };
         assert_eq!((read.access(), read.denier(Access::Write)), (Access::Read, Some(Layer::Caller)));
         assert_eq!(read.denier(Access::Read), None);
+        let above = WorkspaceGrant { above: Access::None, ..read };
+        assert_eq!((above.access(), above.denier(Access::Read)), (Access::None, Some(Layer::Parent)));
         assert_eq!(WorkspaceGrant::default().denier(Access::Read), Some(Layer::Manifest));
     }
 }

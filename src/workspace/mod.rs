@@ -28,7 +28,7 @@ use crate::model::{Digest, Key, OwnerId};
 
 pub use self::alone::{Alone, How, Opened};
 pub use self::door::{FileRef, Found, Page};
-pub use self::grant::{Layer, Quota, WorkspaceGrant};
+pub use self::grant::{Quota, WorkspaceGrant};
 pub use self::listing::{Entry, Kind, Listing};
 pub use self::path::RelPath;
 pub use self::put::Incoming;

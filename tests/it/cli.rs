@@ -346,6 +346,16 @@ fn completions_are_scripts_for_each_shell() {
 }
 
 #[test]
+fn what_is_written_in_the_wrong_place_or_unit_is_told_how_to_be_written() {
+    let nowhere = Path::new("/nonexistent");
+    let mut misplaced = command(nowhere, &["exec", "hello", "{\"a\":1}"]);
+    let misplaced = run(misplaced.env("SKILLVISOR_URL", "http://127.0.0.1:9").env("SKILLVISOR_KEY", "sk_any"));
+    assert!(misplaced.expect(2).stderr.contains("skillvisor exec hello --args '{\"a\":1}'"));
+    let unit = run(&mut command(nowhere, &["exec", "hello", "--timeout", "5s"])).expect(2);
+    assert!(unit.stderr.contains("a number of milliseconds, such as 5000"), "{}", unit.stderr);
+}
+
+#[test]
 fn help_and_version_ask_for_nothing() {
     let nowhere = Path::new("/nonexistent");
     let help = run(&mut command(nowhere, &["--help"])).expect(0).stdout;

@@ -14,6 +14,10 @@ async fn a_component_comes_back_byte_for_byte_with_its_digest_as_tag() {
     assert_eq!(tag, format!("\"{}\"", skill["digest"].as_str().unwrap()));
     assert_eq!(header("content-type"), "application/wasm");
     assert_eq!(header("content-disposition"), "attachment; filename=\"hello-1.0.0.wasm\"");
+    assert_eq!(
+        (header("content-security-policy"), header("x-content-type-options")),
+        ("sandbox".into(), "nosniff".into())
+    );
     let known =
         host.request_as(Some(host.key()), Method::GET, path).header("if-none-match", &tag).send().await.unwrap();
     assert_eq!(known.status(), 304);

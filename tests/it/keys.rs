@@ -17,6 +17,9 @@ async fn no_key_and_a_wrong_key_are_refused_alike() {
         let wrong = reply(host.request_as(Some("sk_wrong"), Method::GET, path)).await;
         assert_eq!(without.summary(), "401 unauthenticated", "{path}");
         assert_eq!(without.body, wrong.body, "{path}");
+        let bare = reply(host.request_as(None, Method::GET, path).header("authorization", host.key())).await;
+        let detail = bare.body["detail"].as_str().unwrap();
+        assert!(bare.status == 401 && detail.contains("`Authorization: Bearer KEY`"), "{}", bare.body);
     }
 }
 

@@ -196,7 +196,9 @@ async fn large_components_are_compiled_once_one_after_the_other_within_the_defau
     let upload = async |name: &str, file: &Path| ready(&host, &send(&host, name, file).await, alone).await;
     let (python, other) = tokio::join!(upload("python", &file), upload("starlingmonkey", &other));
     for skill in [&python, &other] {
-        assert_eq!(skill["warnings"], json!([]));
+        // Their runtimes import it, whether the skill uses it or not.
+        let others = |warning: &&Value| !warning.as_str().unwrap().starts_with("it imports wasi:http without");
+        assert_eq!(skill["warnings"].as_array().unwrap().iter().find(others), None);
     }
     // `init` of the interface `exports`, which the toolchain exports for itself, is none of them.
     assert_eq!(functions(&python), ["summarize", "reachable"]);

@@ -39,6 +39,8 @@ mod idempotency;
 /// Runs that are tried again.
 mod retries;
 
+/// Runs that wait on their own, and runs that are watched.
+mod modes;
 /// Rates, budgets and quotas: what a key may start, use up and leave lying.
 mod overload;
 

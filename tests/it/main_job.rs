@@ -87,7 +87,7 @@ async fn bad_requests_get_a_problem_each() {
         (deep, "400 malformed"),
         ("{\"skillId\":\"../../etc/passwd\"}".to_owned(), "404 not_found"),
         ("{\"skillId\":\"echo@9\"}".to_owned(), "404 not_found"),
-        ("{\"skillId\":\"echo\",\"mode\":\"async\"}".to_owned(), "422 not_supported"),
+        ("{\"skillId\":\"echo\",\"mode\":\"later\"}".to_owned(), "400 malformed"),
         (format!("{{\"skillId\":\"echo\",\"args\":\"{}\"}}", "x".repeat(2 << 20)), "413 too_large"),
     ] {
         assert_eq!(post(body.clone()).await.summary(), summary, "{body:.60}");

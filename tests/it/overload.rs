@@ -1,7 +1,7 @@
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-use crate::support::{Host, Reply, guest, reply};
+use crate::support::{Host, Reply, guest, reply, until};
 
 /// A new key of the owner of the skills: its secret.
 async fn key(host: &Host, ceilings: Value) -> String {
@@ -81,6 +81,85 @@ async fn a_days_fuel_is_used_to_the_last_unit_and_no_further() {
     assert_eq!(second.body["error"]["code"], "out_of_fuel", "{}", second.body);
     assert_eq!(second.body["usage"]["fuel"], 10_000_000);
     assert_eq!(run(&host, &key, spin(json!(1))).await.summary(), "429 budget_exhausted");
+}
+
+/// Submits a run that nobody waits for, and gives its id.
+async fn submit(host: &Host, key: &str, mut body: Value) -> String {
+    body["mode"] = json!("async");
+    let sent = run(host, key, body).await;
+    assert_eq!(sent.status, 202, "{}", sent.body);
+    sent.body["id"].as_str().unwrap().to_owned()
+}
+
+/// A run once it has ended.
+async fn ended(host: &Host, id: &str) -> Value {
+    let path = format!("/api/skills/executions/{id}");
+    until(async || Some(host.get(&path).await.body).filter(|run| run["finishedAt"].is_string())).await
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_waits_for_counts_for_the_rate_when_it_is_accepted() {
+    let host = Host::start().with("echo").await;
+    let key = key(&host, json!({ "rates": { "executionsPerMinute": 1 } })).await;
+    let send = async || {
+        let body = json!({ "skillId": "echo", "args": {}, "mode": "async" }).to_string();
+        let request = host.request_as(Some(&key), Method::POST, "/api/skills/executions");
+        request.header("idempotency-key", "one").body(body).send().await.unwrap()
+    };
+    // What is known already takes nothing.
+    for _ in 0..2 {
+        let accepted = send().await;
+        assert!(accepted.status().is_success(), "{accepted:?}");
+        assert!(header(&accepted, "ratelimit").starts_with("\"executions\";r=0;t="), "{:?}", accepted.headers());
+    }
+    let second = run(&host, &key, json!({ "skillId": "echo", "args": {}, "mode": "async" })).await;
+    assert_eq!(second.summary(), "429 rate_limited");
+    assert_eq!(host.get("/api/skills/executions").await.body["total"], 1);
+}
+
+#[tokio::test]
+async fn what_waits_counts_for_the_day_when_it_begins_also_across_a_kill() {
+    let mut host = Host::start_with(&["--concurrency-per-owner", "1"]).with("slow-host-call").await.with("echo").await;
+    let key = key(&host, json!({ "budgets": { "executionsPerDay": 2 } })).await;
+    let running = submit(&host, &key, json!({ "skillId": "slow-host-call", "args": { "ms": 60_000 } })).await;
+    let path = format!("/api/skills/executions/{running}");
+    until(async || (host.get(&path).await.body["status"] == "running").then_some(())).await;
+    let (second, third) = (json!({ "skillId": "echo", "args": 2 }), json!({ "skillId": "echo", "args": 3 }));
+    let (second, third) = (submit(&host, &key, second).await, submit(&host, &key, third).await);
+    host.kill_and_restart();
+    assert_eq!(ended(&host, &running).await["error"]["code"], "interrupted");
+    assert_eq!(ended(&host, &second).await["output"], 2);
+    let third = ended(&host, &third).await;
+    assert_eq!((&third["error"]["code"], &third["startedAt"]), (&json!("budget_exhausted"), &Value::Null), "{third}");
+    host.kill_and_restart();
+    assert_eq!(answer(&host, &key, "echo").await.status(), 429);
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_waits_also_for_fuel_that_others_of_its_key_may_give_back() {
+    let host = Host::start().with("echo").await.with("slow-host-call").await;
+    let key = key(&host, json!({ "budgets": { "fuelPerDay": 1_000_000_000 } })).await;
+    let all = json!({ "fuel": "unlimited" });
+    let slow = json!({ "skillId": "slow-host-call", "args": { "ms": 60_000 }, "limits": all });
+    let slow = submit(&host, &key, slow).await;
+    let path = format!("/api/skills/executions/{slow}");
+    until(async || (host.get(&path).await.body["status"] == "running").then_some(())).await;
+    let echo = json!({ "skillId": "echo", "args": 1, "limits": all });
+    assert_eq!(run(&host, &key, echo.clone()).await.summary(), "429 budget_exhausted");
+    let mut waiting = Vec::new();
+    for _ in 0..5 {
+        waiting.push(submit(&host, &key, echo.clone()).await);
+    }
+    // They are in nobody's way.
+    assert_eq!(answer(&host, host.key(), "echo").await.status(), 200);
+    for id in &waiting {
+        let path = format!("/api/skills/executions/{id}");
+        assert_eq!(host.get(&path).await.body["status"], "pending");
+    }
+    assert_eq!(host.send(Method::POST, &format!("{path}/cancel"), Value::Null).await.status, 200);
+    for id in &waiting {
+        assert_eq!(ended(&host, id).await["output"], 1);
+    }
 }
 
 /// Uploads a component as a skill with the key.

@@ -269,9 +269,9 @@ pub(crate) fn run(command: &mut Command) -> Ended {
     Ended { code: output.status.code().unwrap_or(-1), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Waits until `ask` gives something, for at most half a minute.
+/// Waits until `ask` gives something, for at most two minutes.
 pub(crate) async fn until<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let late = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let late = std::time::Instant::now() + std::time::Duration::from_secs(120);
     loop {
         if let Some(found) = ask().await {
             return found;

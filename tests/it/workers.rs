@@ -3,16 +3,16 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use reqwest::Method;
 use rustix::process::{Pid, Signal, kill_process};
 use skillvisor::model::Digest;
-use tempfile::TempDir;
 
 use crate::bombs::shapes::deep_blocks;
 use crate::power::strays;
 use crate::support::{Host, guest, until};
 
-/// How often to try to be faster than a worker.
-const TRIES: usize = 50;
+/// Blocks that take a worker seconds.
+const LONG: usize = 20_000;
 
 /// A host with a guest, and with nothing left to compile.
 async fn with(name: &str) -> Host {
@@ -41,33 +41,18 @@ fn is_fenced(worker: Pid) -> bool {
     limits.lines().any(|line| line.starts_with("Max open files") && line.split_whitespace().nth(3) == Some("64"))
 }
 
-/// Takes the code of the one skill away, starts a host there, and stops the worker that it
-/// starts at once. The worker is as young as the directory's next host finds one only with luck.
-async fn stopped_worker(mut dir: TempDir) -> (Host, Pid) {
-    for _ in 0..TRIES {
-        std::fs::remove_dir_all(dir.path().join("data/cache")).unwrap();
-        let path = dir.path().to_owned();
-        let starting = tokio::task::spawn_blocking(move || Host::start_in(dir, &[]));
-        let search = move || {
-            while !starting.is_finished() {
-                if let Some(worker) = worker_in(&path) {
-                    kill_process(worker, Signal::STOP).unwrap();
-                    return (starting, Some(worker));
-                }
-            }
-            (starting, None)
-        };
-        let (starting, worker) = tokio::task::spawn_blocking(search).await.unwrap();
-        let host = starting.await.unwrap();
-        match worker {
-            Some(worker) if !is_fenced(worker) => return (host, worker),
-            Some(worker) => kill_process(worker, Signal::CONT).unwrap(),
-            None => {}
-        }
-        assert_eq!(strays(&host).await, Ok(()));
-        dir = host.kill();
-    }
-    panic!("no worker could be stopped in time");
+/// Has a host compile what takes long, and stops the worker. It outlives the host as long as it can write
+/// to somebody: that is what is given, too.
+async fn stopped_worker(host: &Host) -> (Pid, File) {
+    let upload = host.request_as(Some(host.key()), Method::POST, "/api/skills?name=slow&version=1.0.0");
+    let upload = upload.header("content-type", "application/wasm").body(deep_blocks(LONG));
+    // Who left would have it cancelled.
+    tokio::spawn(upload.send());
+    let data = host.dir.path().to_owned();
+    let worker = until(async || worker_in(&data)).await;
+    kill_process(worker, Signal::STOP).unwrap();
+    let reads = File::open(format!("/proc/{}/fd/1", worker.as_raw_nonzero())).unwrap();
+    (worker, reads)
 }
 
 /// Waits until a process has ended. Who should take note of that may not do so.
@@ -81,11 +66,13 @@ async fn ended(process: Pid) {
 
 #[tokio::test]
 async fn a_worker_that_outlives_its_host_leaves_nothing_behind_where_the_next_host_has_cleared_up() {
-    let dir = with("image-thumb").await.kill();
-    let (mut host, worker) = stopped_worker(dir).await;
+    let mut host = with("hello").await;
+    let (worker, reads) = stopped_worker(&host).await;
     host.kill_and_restart();
     assert_eq!(strays(&host).await, Ok(()));
     kill_process(worker, Signal::CONT).unwrap();
+    // It comes to its end, or ends because nobody hears it any more.
+    drop(reads);
     ended(worker).await;
     assert_eq!(strays(&host).await, Ok(()));
 }

@@ -11,6 +11,7 @@ mod load;
 mod machine;
 mod options;
 mod peers;
+mod powers;
 mod probes;
 mod product;
 mod report;
@@ -71,7 +72,7 @@ async fn run(options: &Options) -> Result<()> {
     }
     let variants = variants::start(options, &workdir).await?;
     let measured = rounds::measure(options, &variants.targets).await?;
-    let probes = probes::run(options, &variants).await?;
+    let probes = probes::run(options, &variants, &workdir).await?;
     machine.read_at_end(&workdir)?;
     let report = Report { options, machine: &machine, variants: &variants, measured: &measured, probes: &probes };
     report.print();

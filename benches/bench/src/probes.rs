@@ -16,10 +16,12 @@ use crate::fairness;
 use crate::histogram::Histogram;
 use crate::load;
 use crate::options::Options;
+use crate::powers::Powers;
 use crate::product::Api;
 use crate::report::rounded;
 use crate::rounds::median;
 use crate::variants::Variants;
+use crate::workdir::WorkDir;
 
 const DEADLINE_MS: u64 = 100;
 const SPINNING: usize = 8;
@@ -38,7 +40,7 @@ pub struct Probes {
 }
 
 /// Runs all of them against the server of `full`.
-pub async fn run(options: &Options, variants: &Variants) -> Result<Probes> {
+pub async fn run(options: &Options, variants: &Variants, workdir: &WorkDir) -> Result<Probes> {
     let mut probes = Probes::default();
     let wants = |name| options.wants(name);
     let Some(api) = variants.product.as_ref().filter(|_| wants("probes") || wants("fairness")) else {
@@ -63,6 +65,14 @@ pub async fn run(options: &Options, variants: &Variants) -> Result<Probes> {
             probes.note("noGuest", probe.no_guest()).await;
         }
         Err(error) => probes.failed("spin", &error),
+    }
+    match Powers::start(options, workdir).await {
+        Ok(powers) => {
+            probes.note("grants", powers.grants()).await;
+            probes.note("typed", powers.typed()).await;
+            probes.note("fetch", powers.fetch(variants)).await;
+        }
+        Err(error) => probes.failed("powers", &error),
     }
     Ok(probes)
 }

@@ -51,6 +51,19 @@ pub async fn start(name: &'static str, options: &Options, workdir: &WorkDir) -> 
     Ok((target, api))
 }
 
+/// Starts the program that ships with its machine's loopback open to guests.
+pub async fn start_open(options: &Options, workdir: &WorkDir) -> Result<(Server, Api)> {
+    let data = workdir.folder("data-powers")?;
+    let flags = "serve --json --listen 127.0.0.1:0 --egress-allow-cidrs 127.0.0.1/32 --data-dir";
+    let mut args: Vec<String> = flags.split(' ').map(str::to_owned).collect();
+    args.push(data.display().to_string());
+    let program = options.root.join("target/release/skillvisor");
+    let launch = Launch { name: "powers", program, args, variables: Vec::new(), ready: Ready::Line(ready_address) };
+    let server = Server::start(launch, options, workdir).await?;
+    let api = Api::new(server.address, &data).await?;
+    Ok((server, api))
+}
+
 /// From `{"event":"ready","url":"http://127.0.0.1:1234"}`.
 fn ready_address(line: &str) -> Option<SocketAddr> {
     let event: Value = serde_json::from_str(line).ok()?;
@@ -94,6 +107,22 @@ impl Api {
         self.register(connection, &line, "application/wasm", component).await
     }
 
+    /// Sends JSON and gives the status and the answer.
+    pub async fn send(&self, connection: &mut Connection, line: &str, body: &Value) -> Result<(u16, Value)> {
+        let headers = [JSON, ("authorization", &*self.authorization)];
+        connection.call(line, &headers, body.to_string().as_bytes()).await
+    }
+
+    /// Uploads a component with its manifest and waits until it can be used.
+    pub async fn push(&self, manifest: &str, component: &[u8]) -> Result<()> {
+        let mut body = part("manifest", "application/json", manifest.as_bytes());
+        body.extend(part("component", "application/wasm", component));
+        body.extend(format!("--{BOUNDARY}--\r\n").bytes());
+        let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+        let mut connection = Connection::open(self.address).await?;
+        self.register(&mut connection, "POST /api/skills", &content_type, &body).await
+    }
+
     async fn register(&self, connection: &mut Connection, line: &str, content_type: &str, body: &[u8]) -> Result<()> {
         let headers = [("content-type", content_type), ("authorization", &*self.authorization)];
         let (status, skill) = connection.call(line, &headers, body).await?;
@@ -125,12 +154,7 @@ async fn upload_hello(api: &Api, options: &Options) -> Result<()> {
     let (_, rest) = text.split_once("```json skill\n").context("no manifest")?;
     let (manifest, _) = rest.split_once("\n```").context("no end of the manifest")?;
     let component = fs::read(folder.join("hello.wasm")).await?;
-    let mut body = part("manifest", "application/json", manifest.as_bytes());
-    body.extend(part("component", "application/wasm", &component));
-    body.extend(format!("--{BOUNDARY}--\r\n").bytes());
-    let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
-    let mut connection = Connection::open(api.address).await?;
-    api.register(&mut connection, "POST /api/skills", &content_type, &body).await
+    api.push(manifest, &component).await
 }
 
 fn part(name: &str, content_type: &str, bytes: &[u8]) -> Vec<u8> {

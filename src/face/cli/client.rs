@@ -140,18 +140,35 @@ impl Client {
 
     /// `GET` of bytes that come piece by piece.
     pub(super) async fn download(&self, path: &[&str], query: &[(&str, Option<&str>)]) -> Result<Response, Failure> {
-        let request = self.http.get(with_query(self.at(path), query));
-        let request = match &self.key {
-            Some(key) => request.bearer_auth(key.reveal()),
-            None => request,
-        };
-        let answer = request.send().await.map_err(|error| self.not_reached(&error))?;
+        self.open(self.http.get(with_query(self.at(path), query))).await
+    }
+
+    /// `GET` of events that come one by one.
+    pub(super) async fn watch(&self, path: &[&str], headers: HeaderMap) -> Result<Response, Failure> {
+        self.open(self.http.get(self.at(path)).headers(headers)).await
+    }
+
+    /// A request with a JSON body and more headers, whose answer comes piece by piece.
+    pub(super) async fn begin(&self, path: &[&str], headers: HeaderMap, body: String) -> Result<Response, Failure> {
+        let request = self.http.post(self.at(path)).headers(headers);
+        self.open(request.header(CONTENT_TYPE, "application/json").body(body)).await
+    }
+
+    /// Sends a request whose answer comes piece by piece, if it was carried out.
+    async fn open(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let answer = self.signed(request).send().await.map_err(|error| self.not_reached(&error))?;
         if answer.status().is_success() {
             return Ok(answer);
         }
         let status = answer.status().as_u16();
+        let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let text = answer.text().await.map_err(|error| self.not_reached(&error))?;
-        Err(Failure::answered(status, None, &text))
+        Err(Failure::answered(status, retry_after.as_deref(), &text))
+    }
+
+    /// The whole of an answer.
+    pub(super) async fn text(&self, answer: Response) -> Result<String, Failure> {
+        answer.text().await.map_err(|error| self.not_reached(&error))
     }
 
     /// Sends `length` bytes that come piece by piece.
@@ -177,19 +194,11 @@ impl Client {
         body: Option<String>,
     ) -> Result<Response, Failure> {
         let request = self.http.request(method, self.at(&["mcp"])).headers(headers);
-        let request = match &self.key {
-            Some(key) => request.bearer_auth(key.reveal()),
-            None => request,
-        };
-        request.body(body.unwrap_or_default()).send().await.map_err(|error| self.not_reached(&error))
+        self.signed(request).body(body.unwrap_or_default()).send().await.map_err(|error| self.not_reached(&error))
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Reply, Failure> {
-        let request = match &self.key {
-            Some(key) => request.bearer_auth(key.reveal()),
-            None => request,
-        };
-        let answer = request.send().await.map_err(|error| self.not_reached(&error))?;
+        let answer = self.signed(request).send().await.map_err(|error| self.not_reached(&error))?;
         let status = answer.status();
         let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (location, retry_after) = (header(LOCATION), header(RETRY_AFTER));
@@ -203,6 +212,14 @@ impl Client {
             return Err(Failure::unreachable(detail).hint("give that server's own URL"));
         }
         Err(Failure::answered(status.as_u16(), retry_after.as_deref(), &text))
+    }
+
+    /// With the key, if there is one.
+    fn signed(&self, request: RequestBuilder) -> RequestBuilder {
+        match &self.key {
+            Some(key) => request.bearer_auth(key.reveal()),
+            None => request,
+        }
     }
 
     fn not_reached(&self, error: &reqwest::Error) -> Failure {

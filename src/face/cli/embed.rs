@@ -14,7 +14,7 @@ use crate::egress::{self, EgressSettings};
 use crate::executor::{AdmissionSettings, Audit};
 use crate::face::http::{HttpOptions, Pace, Server, Tls};
 use crate::files;
-use crate::host::{ADMIN_KEY_FILE, DirectoryProblem, Host, HostOptions, SERVER_FILE, directory_problem};
+use crate::host::{ADMIN_KEY_FILE, DirectoryProblem, Host, HostOptions, Queued, SERVER_FILE, directory_problem};
 use crate::model::{Digest, Error, Secret};
 use crate::sandbox::{CompileSettings, ReuseSettings, THIS_PROGRAM};
 use crate::secrets::KeySource;
@@ -77,7 +77,11 @@ pub(super) struct Embedded {
 
 impl Embedded {
     /// Opens the data directory and listens.
-    pub(super) async fn start(settings: &Settings, chosen: Chosen, audit: Audit) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        settings: &Settings,
+        chosen: Chosen,
+        (audit, queued): (Audit, Queued),
+    ) -> Result<Self, Failure> {
         let data_dir = settings.data_dir.clone();
         let tls = match (&settings.tls_cert, &settings.tls_key) {
             (Some(cert), Some(key)) => Some(Arc::new(Tls::load(cert, key)?)),
@@ -85,7 +89,7 @@ impl Embedded {
         };
         check_authorities(settings)?;
         let had_key = data_dir.join(ADMIN_KEY_FILE).exists();
-        let options = HostOptions { audit, ..host_options(settings, chosen)? };
+        let options = HostOptions { audit, queued, ..host_options(settings, chosen)? };
         let host = Host::open(options).await.map_err(|error| opened(&data_dir, error))?;
         let options = HttpOptions {
             listen: settings.listen,
@@ -245,12 +249,14 @@ mod tests {
     fn a_locked_directory_has_its_own_exit_code() {
         let dir = tempfile::tempdir().unwrap();
         Holder { pid: 7, url: "http://127.0.0.1:1".into(), certificate: None }.write(dir.path()).unwrap();
-        let failure = opened(
-            dir.path(),
-            Error::new(Code::Unavailable, "the data directory is locked: another skillvisor uses it"),
-        );
+        let because = |problem: DirectoryProblem| {
+            let error = Error::new(Code::Unavailable, "it cannot be used");
+            opened(dir.path(), Error { source: Some(Box::new(problem)), ..error })
+        };
+        let failure = because(DirectoryProblem::Locked);
         assert_eq!(failure.exit, Exit::Locked);
         assert!(failure.detail.contains("process 7 uses it"), "{}", failure.detail);
-        assert_eq!(opened(dir.path(), Error::new(Code::Unavailable, "not safe")).exit, Exit::Busy);
+        assert_eq!(because(DirectoryProblem::Unusable).exit, Exit::Usage);
+        assert_eq!(opened(dir.path(), Error::new(Code::Unavailable, "not there")).exit, Exit::Busy);
     }
 }

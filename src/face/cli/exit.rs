@@ -153,7 +153,7 @@ impl Failure {
         let detail = text("detail").or_else(|| text("title")).unwrap_or(name).to_owned();
         Self {
             fields: fields_of(&problem),
-            hint: hint(name, retry_after),
+            hint: hint(name, &detail, retry_after),
             problem: Some(Box::new(problem.clone())),
             ..Self::new(exit, name, detail)
         }
@@ -222,7 +222,7 @@ impl From<Error> for Failure {
         let retry_after = error.retry_after_s.map(|seconds| seconds.to_string());
         Self {
             fields: error.fields,
-            hint: hint(error.code.as_str(), retry_after.as_deref()),
+            hint: hint(error.code.as_str(), &error.detail, retry_after.as_deref()),
             ..Self::new(Exit::of(error.code), error.code.as_str(), detail)
         }
     }
@@ -237,14 +237,11 @@ fn fields_of(problem: &Value) -> Vec<FieldError> {
 }
 
 /// What usually helps against a code.
-fn hint(code: &str, retry_after: Option<&str>) -> Option<String> {
+fn hint(code: &str, detail: &str, retry_after: Option<&str>) -> Option<String> {
     let hint = match Code::from_name(code)? {
         Code::Unauthenticated => "set SKILLVISOR_KEY or give --key-file FILE; `skillvisor keys list` shows the keys",
         Code::InsufficientScope => "an admin makes a key with that scope: `skillvisor keys create NAME --scope SCOPE`",
-        Code::NotFound => {
-            "`skillvisor list` and `skillvisor logs` show what this key may see; an admin key names another owner's \
-             skill by its id, which `skillvisor list --json` has"
-        }
+        Code::NotFound => not_found(detail),
         Code::SkillDisabled => {
             "`skillvisor enable REF`, or `skillvisor mode REF on` where its mode is `off`, makes it runnable again"
         }
@@ -259,6 +256,25 @@ fn hint(code: &str, retry_after: Option<&str>) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+/// Where to look for what is not there, by its kind.
+fn not_found(detail: &str) -> &'static str {
+    match detail.strip_prefix("no such ").unwrap_or_default() {
+        "execution" => "`skillvisor logs` lists the executions that this key may see",
+        "key" => "`skillvisor keys list` lists the keys, for an admin key",
+        "secret" => "`skillvisor secrets list` lists those of this key's owner; an admin key adds --owner OWNER",
+        "file" | "path" => {
+            "`skillvisor files ls` lists the workspace of this key's owner; an admin key adds --owner OWNER"
+        }
+        "function" => "`skillvisor show REF` lists the functions of a skill",
+        "version" => "`skillvisor versions NAME` lists the versions of a skill",
+        "alias" => "`skillvisor show REF` lists the aliases of a skill",
+        _ => {
+            "`skillvisor list` shows the skills that this key may see; an admin key names another owner's skill by its \
+             id, which `skillvisor list --json` has"
+        }
+    }
 }
 
 #[cfg(test)]
@@ -291,6 +307,17 @@ mod tests {
         hint: `skillvisor show REF` prints the input schema
         ");
         assert_eq!(failure.to_problem()["status"], 422);
+    }
+
+    #[test]
+    fn what_is_not_there_is_looked_for_where_its_like_are_listed() {
+        for (kind, command) in
+            [("skill", "list"), ("execution", "logs"), ("key", "keys list"), ("secret", "secrets list")]
+        {
+            let body = json!({ "code": "not_found", "detail": Error::not_found(kind).detail }).to_string();
+            let hint = Failure::answered(404, None, &body).hint.unwrap();
+            assert!(hint.starts_with(&format!("`skillvisor {command}`")), "{kind}: {hint}");
+        }
     }
 
     #[test]

@@ -123,7 +123,8 @@ async fn ls(output: Output, client: &Client, args: &LsArgs) -> Result<Exit, Fail
         if !is_list {
             return Err(Failure::usage(format!("{} is a file; `skillvisor files get` gets it", args.path)));
         }
-        let text = answer.text().await.unwrap_or_default();
+        let text = answer.text().await;
+        let text = text.map_err(|error| Failure::unreachable(format!("the list broke off: {error}")))?;
         let page: Value = serde_json::from_str(&text).map_err(|_| Failure::unreachable("the answer is not JSON"))?;
         entries.extend_from_slice(value::list(&page, "entries"));
         match page.get("nextCursor").and_then(Value::as_str) {

@@ -16,7 +16,7 @@ use super::{table, value};
 /// Create, list and revoke keys
 #[derive(clap::Subcommand)]
 pub(super) enum KeysCommand {
-    Create(CreateArgs),
+    Create(Box<CreateArgs>),
     List(ListArgs),
     Show(ShowArgs),
     Revoke(RevokeArgs),
@@ -26,8 +26,8 @@ pub(super) enum KeysCommand {
 /// Create a key and print its secret, this once
 ///
 /// Stdout gets the secret alone, so that KEY=$(skillvisor keys create NAME) works. A new key
-/// may upload, run and look, and use its own workspace; network, secrets, other skills and
-/// containers are closed to it until a flag opens them.
+/// may upload, run and look, and use its own workspace; network, secrets, calls of other skills
+/// and containers are closed to it until a flag opens them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,6 +54,13 @@ pub(super) struct CreateArgs {
     /// A secret that its skills may use
     #[arg(long = "secret", value_name = "NAME")]
     secrets: Vec<String>,
+    /// A skill that its skills may call: NAME or NAME@RANGE; may be given several times
+    #[arg(long = "call", value_name = "NAME")]
+    calls: Vec<String>,
+    /// The most that its owner may leave lying, such as fileBytes=1000000, files=100 or kvBytes=100000; may be given
+    /// several times
+    #[arg(long = "storage", value_name = "NAME=VALUE", value_parser = limits::storage)]
+    storage: Vec<Limit>,
     /// How far its skills may go in the workspace
     #[arg(long, value_parser = ["none", "read", "write"])]
     workspace: Option<String>,
@@ -140,13 +147,14 @@ fn create_body(args: &CreateArgs, now_ms: i64) -> Result<Value, Failure> {
     let expires = args.expires.as_deref().map(|text| point(text, Direction::Ahead, now_ms)).transpose()?;
     put("expiresAt", expires.map(Value::from));
     put("skills", some_list(&args.skills));
-    let limits: Map<_, _> = args.limits.iter().cloned().collect();
     let mut ceilings = Map::new();
     let given = [
         ("network", some_list(&args.network)),
         ("secrets", some_list(&args.secrets)),
+        ("skills", some_list(&args.calls)),
+        ("storage", some_members(&args.storage)),
         ("workspace", args.workspace.as_deref().map(Value::from)),
-        ("limits", Some(Value::Object(limits)).filter(|limits| *limits != json!({}))),
+        ("limits", some_members(&args.limits)),
         ("containers", args.containers.then_some(Value::Bool(true))),
         ("codeMode", args.code_mode.then_some(Value::Bool(true))),
         ("reuse", args.reuse.then_some(Value::Bool(true))),
@@ -158,6 +166,10 @@ fn create_body(args: &CreateArgs, now_ms: i64) -> Result<Value, Failure> {
 
 fn some_list(list: &[String]) -> Option<Value> {
     (!list.is_empty()).then(|| Value::from(list))
+}
+
+fn some_members(members: &[Limit]) -> Option<Value> {
+    (!members.is_empty()).then(|| members.iter().cloned().collect::<Map<_, _>>().into())
 }
 
 /// Prints a secret: alone on stdout, with what goes with it on stderr.
@@ -296,6 +308,12 @@ mod tests {
             "public",
             "--secret",
             "T",
+            "--call",
+            "hello@^1",
+            "--storage",
+            "files=5",
+            "--storage",
+            "kvBytes=7",
             "--workspace",
             "read",
             "--containers",
@@ -305,8 +323,8 @@ mod tests {
         let wanted = json!({
             "name": "ci", "owner": "o", "scopes": ["skills:read", "admin"], "expiresAt": "1970-01-02T00:00:00.000Z",
             "skills": ["hello"],
-            "ceilings": { "network": ["public"], "secrets": ["T"], "workspace": "read", "containers": true, "codeMode": true,
-                "reuse": true },
+            "ceilings": { "network": ["public"], "secrets": ["T"], "skills": ["hello@^1"], "storage": { "files": 5, "kvBytes": 7 },
+                "workspace": "read", "containers": true, "codeMode": true, "reuse": true },
         });
         assert_eq!(all, wanted);
     }

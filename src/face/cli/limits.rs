@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::LimitsPatch;
+use crate::model::{LimitsPatch, StorageCeilings};
 
 /// A limit's name and value.
 pub(super) type Limit = (String, Value);
@@ -16,9 +16,36 @@ pub(super) fn parse(text: &str) -> Result<Limit, String> {
     Ok((name.to_owned(), value))
 }
 
+/// Reads a ceiling of what may lie here: a name of the HTTP API and a number.
+pub(super) fn storage(text: &str) -> Result<Limit, String> {
+    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE, such as fileBytes=1000000")?;
+    let value = value.parse::<u64>().map(Value::from).map_err(|_| format!("{name} takes a number"))?;
+    let ceilings = serde_json::from_value::<StorageCeilings>(json!({ name: value }));
+    ceilings.map_err(|error| error.to_string())?;
+    Ok((name.to_owned(), value))
+}
+
+/// Reads a time.
+pub(super) fn milliseconds(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "give a number of milliseconds, such as 5000 for 5 s".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ceiling_of_storage_has_a_known_name_and_a_number() {
+        assert_eq!(storage("files=5"), Ok(("files".into(), 5.into())));
+        assert!(storage("disk=5").unwrap_err().contains("fileBytes"));
+        assert!(storage("files=many").unwrap_err().contains("a number"));
+    }
+
+    #[test]
+    fn a_time_has_no_unit() {
+        assert_eq!(milliseconds("5000"), Ok(5000));
+        assert!(milliseconds("5s").unwrap_err().contains("milliseconds"));
+    }
 
     #[test]
     fn a_limit_has_a_known_name_and_a_fitting_value() {

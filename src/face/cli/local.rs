@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::config::{LogFormat, Settings, read_secret};
 use crate::executor::Audit;
-use crate::host::ADMIN_KEY_FILE;
+use crate::host::{ADMIN_KEY_FILE, Queued};
 use crate::model::Secret;
 
 use super::client::{Client, no_key};
@@ -53,7 +53,7 @@ impl Connection {
         let keys = Keys { given: key, admin: chosen.admin_key.clone() };
         let give_up = Instant::now() + STARTING;
         loop {
-            let locked = match Embedded::start(&settings, chosen.clone(), Audit::Full).await {
+            let locked = match Embedded::start(&settings, chosen.clone(), (Audit::Full, Queued::Left)).await {
                 Ok(host) => return Self::to_ourselves(host, &settings.data_dir, &keys),
                 Err(failure) if failure.exit == Exit::Locked => failure,
                 Err(failure) => return Err(failure),
@@ -82,6 +82,11 @@ impl Connection {
         let key = keys.choose(data_dir)?;
         let client = Client::new(&host.url, Some(key), &Trust::Holder(None))?;
         Ok(Self { client, host: Some(host) })
+    }
+
+    /// Whether the host ends with this command.
+    pub(super) fn is_ours(&self) -> bool {
+        self.host.is_some()
     }
 
     /// Stops the host, if it is ours.

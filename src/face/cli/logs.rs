@@ -4,12 +4,12 @@ use serde_json::Value;
 
 use crate::model::{Clock, Status};
 
-use super::client::Client;
+use super::client::{Client, Reply};
 use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::report::{Ran, from_ms};
 use super::time::{Direction, point};
-use super::{json_text, table, value};
+use super::{events, followed, json_text, table, value};
 
 /// List executions, newest first, or show one with what it printed
 #[derive(clap::Args)]
@@ -17,7 +17,9 @@ use super::{json_text, table, value};
 Examples:
   skillvisor logs --skill hello --since 1h
   skillvisor logs --status error --limit 5
-  skillvisor logs 01980000-0000-7000-8000-000000000000")]
+  skillvisor logs 01980000-0000-7000-8000-000000000000
+  skillvisor logs 01980000-0000-7000-8000-000000000000 --follow
+  skillvisor logs --follow --skill hello")]
 pub(super) struct LogsArgs {
     /// Id of one execution
     #[arg(conflicts_with_all = ["skill", "status", "session", "owner", "since", "limit"])]
@@ -27,7 +29,7 @@ pub(super) struct LogsArgs {
     skill: Option<String>,
     /// Only those that stand so
     #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(Status::ALL.iter().map(|status| status.as_str())))]
-    status: Option<String>,
+    pub(super) status: Option<String>,
     /// Only those of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -39,12 +41,18 @@ pub(super) struct LogsArgs {
     since: Option<String>,
     /// At most this many
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
-    limit: u32,
+    pub(super) limit: u32,
+    /// Of one execution, show what it says until it ends; else list the newest, and then each
+    /// execution as it ends, or as it comes to stand so with --status
+    #[arg(long)]
+    follow: bool,
 }
 
 pub(super) async fn run(output: Output, client: &Client, args: &LogsArgs) -> Result<Exit, Failure> {
     match &args.id {
+        Some(id) if args.follow => events::follow(output, client, id).await.map(|_| Exit::Success),
         Some(id) => one(output, client, id).await,
+        None if args.follow => followed::run(output, client, args).await,
         None => list(output, client, args).await,
     }
 }
@@ -68,6 +76,7 @@ fn page(ran: &Ran) -> String {
         ("owner", text("owner")),
         ("key", text("keyId")),
         ("session", text("sessionId")),
+        ("parent", text("parentId")),
         ("door", text("door")),
         ("attempts", text("attempts")),
         ("exit code", text("exitCode")),
@@ -104,18 +113,33 @@ fn logged(line: &Value) -> String {
     format!("{at} {level} {context}{}", table::clean(&message).trim_end_matches('\n'))
 }
 
+impl LogsArgs {
+    /// The time from which on executions are wanted.
+    pub(super) fn since(&self) -> Result<Option<String>, Failure> {
+        self.since.as_deref().map(|since| point(since, Direction::Ago, Clock::System.now_ms())).transpose()
+    }
+
+    /// A page of those that are wanted.
+    pub(super) async fn page(&self, client: &Client, (since, cursor): Since<'_>, limit: u32) -> Result<Reply, Failure> {
+        let limit = limit.to_string();
+        let query = [
+            ("skill", self.skill.as_deref()),
+            ("status", self.status.as_deref()),
+            ("session", self.session.as_deref()),
+            ("owner", self.owner.as_deref()),
+            ("since", since),
+            ("cursor", cursor),
+            ("limit", Some(limit.as_str())),
+        ];
+        client.get(&["api", "skills", "executions"], &query).await
+    }
+}
+
+/// From when on, and behind which page.
+pub(super) type Since<'a> = (Option<&'a str>, Option<&'a str>);
+
 async fn list(output: Output, client: &Client, args: &LogsArgs) -> Result<Exit, Failure> {
-    let since = args.since.as_deref().map(|since| point(since, Direction::Ago, Clock::System.now_ms())).transpose()?;
-    let limit = args.limit.to_string();
-    let query = [
-        ("skill", args.skill.as_deref()),
-        ("status", args.status.as_deref()),
-        ("session", args.session.as_deref()),
-        ("owner", args.owner.as_deref()),
-        ("since", since.as_deref()),
-        ("limit", Some(limit.as_str())),
-    ];
-    let reply = client.get(&["api", "skills", "executions"], &query).await?;
+    let reply = args.page(client, (args.since()?.as_deref(), None), args.limit).await?;
     if output.json {
         output.json_text(&reply.text)?;
         return Ok(Exit::Success);
@@ -129,12 +153,17 @@ async fn list(output: Output, client: &Client, args: &LogsArgs) -> Result<Exit, 
     output.table(&["ID", "SKILL", "STATUS", "CODE", "TOOK", "CREATED", "OWNER", "KEY", "SESSION"], &rows)?;
     let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
     if usize::try_from(total).is_ok_and(|total| total > rows.len()) {
-        output.note(&format!("{} of {total}; --limit shows more", rows.len()));
+        let more = if rows.len() < args.limit as usize {
+            "the server gives no more at a time; --since, --status and --skill narrow it"
+        } else {
+            "--limit shows more"
+        };
+        output.note(&format!("{} of {total}; {more}", rows.len()));
     }
     Ok(Exit::Success)
 }
 
-fn row(execution: &Value) -> Vec<String> {
+pub(super) fn row(execution: &Value) -> Vec<String> {
     let text = |name| value::text(execution, name);
     let code = execution.get("error").map(|error| value::text(error, "code")).unwrap_or_default();
     let took = execution.get("durationMs").and_then(Value::as_f64).map(|ms| table::time(from_ms(ms)));

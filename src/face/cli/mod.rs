@@ -16,11 +16,13 @@ mod diff;
 mod doctor;
 mod embed;
 mod enable;
+mod events;
 mod exec;
 mod exit;
 mod files;
 mod flags;
 mod folder;
+mod followed;
 mod install;
 mod json_text;
 mod keys;
@@ -177,6 +179,14 @@ async fn as_client(context: &Context, command: Command) -> Result<Exit, Failure>
         connection = Connection::open(context) => connection?,
         () = signals.next() => return interrupted(),
     };
+    if let Command::Exec(args) = &command
+        && args.is_async
+        && connection.is_ours()
+    {
+        connection.close().await;
+        return Err(Failure::usage("--async needs a server, which runs it when this command is over")
+            .hint("start `skillvisor serve`, or leave --async out"));
+    }
     let result = tokio::select! {
         result = call(context.output, &connection.client, command) => result,
         () = signals.next() => interrupted(),

@@ -73,6 +73,12 @@ impl Output {
         drop(stderr.write_all(text.as_bytes()).and_then(|()| stderr.write_all(b"\n")));
     }
 
+    /// A piece of text beside the data, which may end in the middle of a line.
+    pub(super) fn piece(&self, text: &str) {
+        let mut stderr = std::io::stderr().lock();
+        drop(stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush()));
+    }
+
     /// Tells a failure: for people on stderr, and as a problem object on stdout if programs read.
     pub(super) fn failure(&self, failure: &Failure) {
         if failure.told {

@@ -239,6 +239,7 @@ pub(super) fn told(verb: &str, how: &str, skill: &Value) -> String {
     let mut lines = vec![
         format!("{verb} {address} ({}, {})", value::standing(skill), how),
         value::facts(&[
+            ("owner", value::text(skill, "owner")),
             ("id", value::text(skill, "id")),
             ("digest", value::text(skill, "digest")),
             ("functions", functions.join(", ")),

@@ -47,7 +47,8 @@ impl Ran {
     pub(super) fn note(&self, output: Output) {
         for name in ["stdout", "stderr"] {
             let text = table::clean(&value::text(&self.execution, name));
-            if !text.is_empty() {
+            let told = name == "stdout" && self.is_output(&text);
+            if !text.is_empty() && !told {
                 output.note(text.trim_end_matches('\n'));
             }
             if self.execution.get(format!("{name}Truncated")) == Some(&Value::Bool(true)) {
@@ -57,15 +58,27 @@ impl Ran {
         output.note(&self.outcome());
     }
 
+    /// Whether what the guest printed is its output, which stdout has already.
+    fn is_output(&self, printed: &str) -> bool {
+        let output = self.execution.get("output").filter(|_| self.succeeded());
+        let printed = printed.trim();
+        output.is_some_and(|output| {
+            output.as_str().is_some_and(|text| table::clean(text).trim() == printed)
+                || serde_json::from_str::<Value>(printed).is_ok_and(|printed| printed == *output)
+        })
+    }
+
     /// How the run ended, in one line, and what it was not given.
     pub(super) fn outcome(&self) -> String {
         let text = |name| value::text(&self.execution, name);
         let usage = |name| self.execution.get("usage").and_then(|usage| usage.get(name)).and_then(Value::as_u64);
         let took = self.execution.get("durationMs").and_then(Value::as_f64).map(from_ms);
         let took = took.map(|took| format!(" in {}", table::time(took))).unwrap_or_default();
+        let attempts = self.execution.get("attempts").and_then(Value::as_u64).unwrap_or(1);
         let parts = [
             usage("fuel").map(|fuel| format!("fuel {fuel}")),
             usage("memoryPeakBytes").map(|peak| format!("memory {}", table::bytes(peak))),
+            (attempts > 1).then(|| format!("{attempts} attempts")),
             Some(text("id")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
@@ -76,9 +89,16 @@ impl Ran {
             let detail = table::one_line(&value::text(error, "detail"));
             lines.extend(Some(detail).filter(|detail| !detail.is_empty()).map(|detail| format!("  detail: {detail}")));
         }
+        lines.extend(value::list(&self.execution, "earlierAttempts").iter().map(earlier));
         lines.extend(value::list(&self.execution, "denials").iter().map(denial));
         lines.join("\n")
     }
+}
+
+/// An attempt after which there was another.
+fn earlier(attempt: &Value) -> String {
+    let text = |name| table::one_line(&value::text(attempt, name));
+    format!("attempt {}: {} ({}); it was tried again", text("attempt"), text("message"), text("code"))
 }
 
 /// Something that the guest was not given.
@@ -103,6 +123,23 @@ mod tests {
         assert_eq!(ran.exit(), Exit::Success);
         assert_eq!(Ran::parse(r#"{"output":null}"#).unwrap().result, None);
         assert!(Ran::parse("[").is_err());
+    }
+
+    #[test]
+    fn what_was_printed_is_told_once_and_attempts_are_counted() {
+        let ran = |output: &str| {
+            let text = format!(
+                r#"{{"id":"0198","skillId":"a@1.0.0","status":"success","attempts":2,"output":{output},
+                   "earlierAttempts":[{{"attempt":1,"code":"trap","message":"unreachable","fuel":1}}]}}"#
+            );
+            Ran::parse(&text).unwrap()
+        };
+        assert!(ran(r#""one""#).is_output("one\n") && ran(r#"{"n":1}"#).is_output("{ \"n\": 1 }"));
+        assert!(!ran("null").is_output("one") && !ran(r#""two""#).is_output("one"));
+        insta::assert_snapshot!(ran("1").outcome(), @r"
+        success: a@1.0.0 (2 attempts, 0198)
+        attempt 1: unreachable (trap); it was tried again
+        ");
     }
 
     #[test]

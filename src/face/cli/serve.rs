@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::config::{LogFormat, Settings};
 use crate::executor::Audit;
-use crate::host::ADMIN_KEY_FILE;
+use crate::host::{ADMIN_KEY_FILE, Queued};
 
 use super::context::Context;
 use super::embed::Embedded;
@@ -85,7 +85,7 @@ pub(super) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     let mut signals = Signals::new()?;
     let mut hangups = Hangups::new(settings.tls_cert.is_some())?;
     let mut host = tokio::select! {
-        host = Embedded::start(&settings, chosen, args.audit()) => host?,
+        host = Embedded::start(&settings, chosen, (args.audit(), Queued::Begun)) => host?,
         () = signals.next() => return Ok(Exit::Success),
     };
     tracing::info!(url = %host.url, data_dir = %settings.data_dir.display(), "Skillvisor serves");

@@ -86,7 +86,7 @@ pub(crate) async fn difference(
 ) -> Result<Json<Value>, Problem> {
     let Query(query) = query?;
     let from = query.from.map(|from| from.parse::<VersionSelector>()).transpose()?;
-    let difference = app.host.registry.difference(&caller, &reference.parse::<SkillRef>()?, from.as_ref())?;
+    let difference = app.host.registry.difference(&caller, &reference.parse::<SkillRef>()?, from.as_ref()).await?;
     let body = DifferenceBody {
         skill: &difference.skill.address,
         from: difference.from.as_ref().map(|from| &*from.address),

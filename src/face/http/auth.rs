@@ -21,7 +21,7 @@ impl FromRequestParts<App> for Authed {
 }
 
 /// The secret that was sent.
-pub(super) fn secret(parts: &Parts) -> Option<&str> {
+fn secret(parts: &Parts) -> Option<&str> {
     let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     header.and_then(|value| {
         let (scheme, secret) = value.split_once(' ')?;
@@ -35,17 +35,36 @@ pub(super) fn secret(parts: &Parts) -> Option<&str> {
 ///
 /// `unauthenticated`; `malformed` for a query where there is none.
 pub(super) fn caller(parts: &Parts, app: &App, door: Door) -> Result<Caller, Problem> {
+    known(parts, app, door).map(|(caller, _)| caller)
+}
+
+/// The same with the secret that says so.
+///
+/// # Errors
+///
+/// As [`caller`].
+pub(super) fn known<'p>(parts: &'p Parts, app: &App, door: Door) -> Result<(Caller, &'p str), Problem> {
     let secret = secret(parts);
-    let found = match secret {
-        Some(secret) => app.host.access.authenticate(secret, door),
-        None => Err(Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid")),
-    };
     let why = if secret.is_some() { "the key is unknown or no longer valid" } else { "no bearer key was sent" };
-    let caller = found.inspect_err(|_| {
+    let found = match secret {
+        Some(secret) => app.host.access.authenticate(secret, door).map(|caller| (caller, secret)),
+        None => Err(without_scheme(parts)),
+    };
+    let known = found.inspect_err(|_| {
         app.host.telemetry.http.unauthenticated(door.as_str());
         app.refusals.note(parts, why);
     })?;
     // Here, because every route with a key comes by, and only who has one is told what is wrong.
     app.queries.require_none(parts)?;
-    Ok(caller)
+    Ok(known)
+}
+
+/// What to say where no bearer key came.
+fn without_scheme(parts: &Parts) -> Error {
+    let detail = if parts.headers.contains_key(AUTHORIZATION) {
+        "the Authorization header has no bearer key; send `Authorization: Bearer KEY`"
+    } else {
+        "the key is missing, unknown or no longer valid"
+    };
+    Error::new(Code::Unauthenticated, detail)
 }

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use axum::http::header::{CONTENT_LENGTH, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio_util::io::ReaderStream;
@@ -12,6 +12,7 @@ use crate::model::{Error, SkillRef};
 use super::App;
 use super::auth::Authed;
 use super::bodies;
+use super::headers::attachment;
 use super::problem::Problem;
 use super::read::Segment;
 
@@ -43,12 +44,7 @@ pub(crate) async fn download(
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
     }
     let bytes = file.metadata().await.map_err(Error::internal)?.len();
-    let name = format!("attachment; filename=\"{}-{}.wasm\"", skill.name, skill.version);
-    let headers = [
-        (CONTENT_TYPE, "application/wasm".to_owned()),
-        (CONTENT_LENGTH, bytes.to_string()),
-        (CONTENT_DISPOSITION, name),
-        (ETAG, tag),
-    ];
-    Ok((headers, Body::from_stream(ReaderStream::with_capacity(file, 64 << 10))).into_response())
+    let saved = attachment("application/wasm", &format!("{}-{}.wasm", skill.name, skill.version));
+    let headers = [(CONTENT_LENGTH, bytes.to_string()), (ETAG, tag)];
+    Ok((saved, headers, Body::from_stream(ReaderStream::with_capacity(file, 64 << 10))).into_response())
 }

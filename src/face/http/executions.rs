@@ -5,24 +5,25 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::executor::{ExecutionFilter, apart};
+use crate::executor::{ExecutionFilter, Once, Streamed, apart};
 use crate::model::{
-    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, IdempotencyKey, LimitsPatch, OwnerId,
-    RetryPatch, SandboxFields, SkillRef, StrictJson, refuse_without_effect,
+    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, IdempotencyKey, KeyId, LimitsPatch,
+    OwnerId, RetryPatch, SandboxFields, SkillRef, StrictJson, refuse_without_effect,
 };
 
 use super::App;
 use super::auth::Authed;
+use super::held::Room;
 use super::problem::Problem;
 use super::read::{self, Segment};
-use super::{bodies, rate, shapes, wire};
+use super::{bodies, events, rate, shapes, wire};
 
 /// Room for what stands around the arguments in a request, in bytes.
 const ENVELOPE: u64 = 64 << 10;
@@ -49,8 +50,10 @@ pub(super) struct RunBody {
     args: Option<Box<RawValue>>,
     /// A word of the caller's that ties runs together; at most 256 bytes.
     session_id: Option<String>,
-    /// How to wait for the end: this version knows `sync`.
-    mode: Option<String>,
+    /// How to wait for the end.
+    #[serde(default)]
+    #[schema(inline)]
+    mode: RunMode,
     /// Limits to tighten, or to loosen up to the ceilings.
     #[serde(default, deserialize_with = "crate::model::object")]
     #[schema(value_type = shapes::LimitsPatch)]
@@ -72,6 +75,19 @@ pub(super) struct RunBody {
     memory_limit: Option<u64>,
     network_enabled: Option<bool>,
     read_only: Option<bool>,
+}
+
+/// How to wait for the end of a run.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum RunMode {
+    /// The answer comes when it has ended.
+    #[default]
+    Sync,
+    /// The answer comes at once, and says where to look; the run begins when its turn comes.
+    Async,
+    /// The answer is a stream of events.
+    Stream,
 }
 
 impl RunBody {
@@ -125,8 +141,7 @@ impl RunBody {
 
     /// Refuses each field whose effect this version has not: better than to ignore it.
     fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let asked = [("/mode", self.mode.as_ref().is_some_and(|mode| mode != "sync"))];
-        refuse_without_effect(asked.into_iter().chain(self.sandbox().without_effect()))
+        refuse_without_effect(self.sandbox().without_effect())
     }
 }
 
@@ -134,19 +149,34 @@ impl RunBody {
 ///
 /// Needs the scope `skills:execute`. 200 means that it ran: `status` says how it went. The same
 /// request with the same `Idempotency-Key` gives the first one's run, for 24 hours, and
-/// `Idempotency-Replayed: true`. Where the key has a rate, each answer says in `RateLimit-Policy`
-/// what it is, and in `RateLimit` how many runs the key may start now (`r`) and after how many
-/// seconds it is one more (`t`).
+/// `Idempotency-Replayed: true`. With `mode` `async` the answer is 202 as soon as the request is
+/// written down: the run begins when its turn comes, also after a restart of the host, and
+/// `limits.timeoutMs` counts from there. `Location` says where to look. With `mode` `stream` the
+/// answer is `text/event-stream`, with the events of `GET /api/skills/executions/{id}/events`; the
+/// run is cancelled when its caller leaves, unless it has an `Idempotency-Key`.
+///
+/// Where the key has a rate, each answer says in `RateLimit-Policy` what it is, and in `RateLimit`
+/// how many runs the key may start now (`r`) and after how many seconds it is one more (`t`). With
+/// `async` a run counts for the rate when it is accepted, and for the key's budgets when it begins.
 #[utoipa::path(
     post, path = "/api/skills/executions", tag = "executions", request_body = RunBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters")),
-    responses((
-        status = 200, description = "The run, ended", body = wire::ExecutionBody,
-        headers(
-            ("RateLimit-Policy" = String, description = "The key's rate, where it has one: `q` runs in `w` seconds"),
-            ("RateLimit" = String, description = "How many runs it may start now (`r`); one more in `t` seconds"),
+    responses(
+        (
+            status = 200, description = "The run, ended", body = wire::ExecutionBody,
+            headers(
+                ("RateLimit-Policy" = String, description = "The key's rate, where it has one: `q` runs in `w` seconds"),
+                ("RateLimit" = String, description = "How many runs it may start now (`r`); one more in `t` seconds"),
+            ),
         ),
-    )),
+        (
+            status = 202, description = "The run, waiting for its turn", body = wire::ExecutionBody,
+            headers(
+                ("RateLimit-Policy" = String, description = "The key's rate, where it has one: `q` runs in `w` seconds"),
+                ("RateLimit" = String, description = "How many runs it may start now (`r`); one more in `t` seconds"),
+            ),
+        ),
+    ),
 )]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -168,23 +198,63 @@ async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -
     let bytes = read::held(content, usize::try_from(limit).unwrap_or(usize::MAX), &mut room).await?;
     read::require_object(&bytes)?;
     let key = headers.get(IDEMPOTENCY_KEY).map(idempotency_key).transpose()?;
-    let (request, idempotency) = apart(bytes.len(), || {
+    let (request, idempotency, mode) = apart(bytes.len(), || {
         let body: RunBody = serde_json::from_slice(&bytes)
             .map_err(|error| Error::new(Code::Malformed, format!("the body cannot be read: {error}")))?;
         let idempotency = key.map(|key| Idempotency { key, request: Digest::of(&bytes) });
-        body.into_request(&caller).map(|request| (request, idempotency))
+        let mode = body.mode;
+        body.into_request(&caller).map(|request| (request, idempotency, mode))
     })?;
     drop(bytes);
     let executor = &app.host.executor;
+    match mode {
+        RunMode::Async => return Ok(submitted(&executor.submit(caller, request, idempotency).await?)),
+        RunMode::Stream => {
+            let key = caller.key.id.clone();
+            let streamed = executor.execute_followed(caller, request, idempotency).await?;
+            return Ok(streaming(app, streamed, (key, room)));
+        }
+        RunMode::Sync => {}
+    }
     let Some(idempotency) = idempotency else {
         return Ok(json(wire::execution(&executor.execute(caller, request).await?)));
     };
     let once = executor.execute_once(caller, request, idempotency).await?;
+    Ok(answer(&once))
+}
+
+fn answer(once: &Once) -> Response {
     let mut response = json(wire::execution(&once.execution));
     if once.replayed {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
-    Ok(response)
+    response
+}
+
+/// The answer to a request whose end nobody waits for.
+fn submitted(once: &Once) -> Response {
+    let mut response = answer(once);
+    if !once.execution.status.is_final() {
+        *response.status_mut() = StatusCode::ACCEPTED;
+    }
+    locate(&mut response, once.execution.id);
+    response
+}
+
+/// The answer to a request that is followed.
+fn streaming(app: &App, streamed: Streamed, (key, room): (KeyId, Room)) -> Response {
+    let mut response = events::stream(app, streamed.following, (0, key), room);
+    locate(&mut response, streamed.id);
+    if streamed.replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// Says where the execution is.
+fn locate(response: &mut Response, id: ExecutionId) {
+    let location = HeaderValue::from_str(&format!("/api/skills/executions/{id}"));
+    response.headers_mut().extend(location.ok().map(|location| (LOCATION, location)));
 }
 
 /// Shows an execution with its result

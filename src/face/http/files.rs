@@ -6,8 +6,8 @@ use axum::Json;
 use axum::body::{Body, HttpBody};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use axum::http::{HeaderName, StatusCode};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_LENGTH;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ use crate::workspace::{Entry, FileRef, Found, Kind, Page};
 
 use super::App;
 use super::auth::Authed;
+use super::headers::attachment;
+use super::owner::OwnerQuery;
 use super::problem::Problem;
 use super::read::{self, Segment};
 
@@ -42,16 +44,6 @@ pub(crate) struct FilesQuery {
     /// How many entries on a page: 1 to 1000, 100 if nothing is said.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-}
-
-/// Whose files.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct OwnerQuery {
-    /// Whose files; admin keys only.
-    #[param(value_type = Option<String>)]
-    owner: Option<OwnerId>,
 }
 
 /// What to remove.
@@ -226,26 +218,9 @@ async fn answer(app: &App, caller: &Caller, path: String, query: FilesQuery) -> 
                 let _open = Arc::strong_count(&file);
                 chunk
             });
-            let headers: [(HeaderName, String); 4] = [
-                (CONTENT_TYPE, "application/octet-stream".into()),
-                (CONTENT_LENGTH, length.to_string()),
-                (CONTENT_DISPOSITION, disposition(&at.path)),
-                (CONTENT_SECURITY_POLICY, "sandbox".into()),
-            ];
-            Ok((headers, Body::from_stream(bytes)).into_response())
+            let name = at.path.rsplit('/').next().unwrap_or_default();
+            let saved = attachment("application/octet-stream", name);
+            Ok((saved, [(CONTENT_LENGTH, length.to_string())], Body::from_stream(bytes)).into_response())
         }
     }
-}
-
-/// To be saved, under the last name of its path (RFC 6266, RFC 8187).
-fn disposition(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let encoded: String = name
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
-            _ => format!("%{byte:02X}"),
-        })
-        .collect();
-    format!("attachment; filename*=UTF-8''{encoded}")
 }

@@ -71,8 +71,7 @@ async fn without_body(app: &App, request: Request) -> Result<Response, Problem> 
 /// Who asks, from a site that may.
 fn known(app: &App, parts: &Parts) -> Result<(Caller, Secret), Problem> {
     app.sites.require(parts)?;
-    let caller = auth::caller(parts, app, Door::Mcp)?;
-    let secret = auth::secret(parts).unwrap_or_default();
+    let (caller, secret) = auth::known(parts, app, Door::Mcp)?;
     let secret = Secret::new(secret).map_err(|_| Error::new(Code::Unauthenticated, "no bearer key was sent"))?;
     Ok((caller, secret))
 }

@@ -8,6 +8,7 @@ mod bodies;
 mod component;
 mod connections;
 mod drain;
+mod events;
 mod executions;
 mod files;
 mod form;
@@ -20,6 +21,7 @@ mod mcp;
 mod metrics;
 mod openapi;
 mod opening;
+mod owner;
 mod pace;
 mod problem;
 mod problem_page;
@@ -137,6 +139,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(executions::list, executions::create))
         .routes(routes!(executions::show))
         .routes(routes!(executions::cancel))
+        .routes(routes!(events::follow))
         .routes(routes!(skills::show, skills::change, skills::delete))
         .routes(routes!(versions::list))
         .routes(routes!(aliases::put, aliases::remove))

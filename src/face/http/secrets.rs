@@ -7,7 +7,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use crate::model::{Clock, Code, Error, FieldError, OwnerId, Scope, SecretName, SecretValue};
@@ -16,19 +16,9 @@ use crate::store::SecretRecord;
 
 use super::App;
 use super::auth::Authed;
+use super::owner::OwnerQuery;
 use super::problem::Problem;
 use super::read::{self, Segment};
-
-/// Whose secret is meant.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct OwnerQuery {
-    /// Another owner, such as `system`; admin keys only. `apiKeyId` is another name for it.
-    #[serde(alias = "apiKeyId")]
-    #[param(value_type = Option<String>)]
-    owner: Option<OwnerId>,
-}
 
 type Asked = Result<Query<OwnerQuery>, QueryRejection>;
 

@@ -136,7 +136,8 @@ impl Server {
         }
         open.stopping.cancel();
         self.stopping.cancel();
-        if tokio::time::timeout(drain, open.graceful.shutdown()).await.is_err() {
+        let all = async { tokio::join!(open.graceful.shutdown(), self.host.executor.drain()) };
+        if tokio::time::timeout(drain, all).await.is_err() {
             tracing::warn!("Some requests did not end within {drain:?} and are cut off");
         }
         self.host.close().await;

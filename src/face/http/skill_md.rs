@@ -1,13 +1,13 @@
 //! `/api/skills/{reference}/skill.md`: what was written about a skill.
 
 use axum::extract::State;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
 use crate::model::SkillRef;
 
 use super::App;
 use super::auth::Authed;
+use super::headers::attachment;
 use super::problem::Problem;
 use super::read::Segment;
 
@@ -26,11 +26,6 @@ pub(crate) async fn skill_md(
     Segment(reference): Segment,
 ) -> Result<Response, Problem> {
     let (found, text) = app.host.registry.skill_md(&caller, &reference.parse::<SkillRef>()?).await?;
-    let name = format!("attachment; filename=\"{}-{}.md\"", found.skill.name, found.skill.version);
-    let headers = [
-        (CONTENT_TYPE, "text/markdown; charset=utf-8".to_owned()),
-        (CONTENT_DISPOSITION, name),
-        (CONTENT_SECURITY_POLICY, "sandbox".to_owned()),
-    ];
-    Ok((headers, text).into_response())
+    let name = format!("{}-{}.md", found.skill.name, found.skill.version);
+    Ok((attachment("text/markdown; charset=utf-8", &name), text).into_response())
 }

@@ -1,13 +1,13 @@
 //! `/api/skills/{reference}/wit`: the types of a component.
 
 use axum::extract::State;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 
 use crate::model::SkillRef;
 
 use super::App;
 use super::auth::Authed;
+use super::headers::attachment;
 use super::problem::Problem;
 use super::read::Segment;
 
@@ -25,7 +25,6 @@ pub(crate) async fn wit(
     Segment(reference): Segment,
 ) -> Result<Response, Problem> {
     let (found, text) = app.host.registry.wit(&caller, &reference.parse::<SkillRef>()?).await?;
-    let name = format!("attachment; filename=\"{}-{}.wit\"", found.skill.name, found.skill.version);
-    let headers = [(CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()), (CONTENT_DISPOSITION, name)];
-    Ok((headers, text).into_response())
+    let name = format!("{}-{}.wit", found.skill.name, found.skill.version);
+    Ok((attachment("text/plain; charset=utf-8", &name), text).into_response())
 }

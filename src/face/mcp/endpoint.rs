@@ -201,6 +201,9 @@ async fn refused(response: Response<BoxBody<Bytes, Infallible>>, id: &Value) -> 
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             (StatusCode::BAD_REQUEST, "the body is not a message of this protocol".into())
         }
+        StatusCode::BAD_REQUEST if text.ends_with(b"Session ID is required") => {
+            (StatusCode::BAD_REQUEST, "there is no session yet: send `initialize` first".into())
+        }
         status => (status, plain(&String::from_utf8_lossy(&text), 300)),
     };
     let mut fault = fault(-32600, &text, id);

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use semver::Version;
 use serde_json::{Value, json};
 
-use crate::model::{Function, Skill};
+use crate::model::{Digest, Function, Skill, pointer_segment, without_manifest};
 
-use super::{Change, escaped};
+use super::Change;
 
 /// Which functions and descriptions are new, gone or others.
 pub(super) fn changes(old: &Skill, new: &Skill) -> Vec<Change> {
@@ -35,12 +36,27 @@ pub(super) fn changes(old: &Skill, new: &Skill) -> Vec<Change> {
     changes
 }
 
+/// Whether it says something else in its `SKILL.md`, besides the manifest there.
+pub(super) fn text(version: &Version, from: Option<&str>, to: Option<&str>) -> Option<Change> {
+    let (from, to) = (from.map(without_manifest), to.map(without_manifest));
+    let says = match (&from, &to) {
+        _ if from == to => return None,
+        (None, _) => format!("it has a SKILL.md, and {version} has none"),
+        (_, None) => "it no longer has a SKILL.md".to_owned(),
+        _ => format!("its SKILL.md says something else than that of {version}"),
+    };
+    let grows = to.is_some();
+    // Long, and found elsewhere.
+    let digest = |text: Option<String>| json!(text.map(|text| Digest::of(text.as_bytes())));
+    Some(Change::new("/skillMd", (digest(from), digest(to)), grows, says))
+}
+
 fn callable(skill: &Skill) -> impl Iterator<Item = &Function> {
     skill.functions.iter().filter(|function| function.callable)
 }
 
 fn path(function: &Function, below: &str) -> String {
-    format!("/functions/{}{below}", escaped(&function.name))
+    format!("/functions/{}{below}", pointer_segment(&function.name))
 }
 
 fn function_changes((old_skill, old): (&Skill, &Function), (new_skill, new): (&Skill, &Function)) -> Vec<Change> {

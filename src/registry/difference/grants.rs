@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::egress::covers;
-use crate::model::{Access, Grants, Limits, NetworkRule, Pin, SecretGrant, Skill};
+use crate::model::{Access, Grants, Limits, NetworkRule, Pin, SecretGrant, Skill, pointer_segment};
 
-use super::{Change, escaped};
+use super::callees::Callees;
+use super::{Change, Find};
 
 /// What one of the two may touch.
 struct Side<'a> {
@@ -58,10 +59,6 @@ impl<'a> Side<'a> {
         self.network.iter().any(|ceiling| covers(ceiling, rule))
     }
 
-    fn allows_secret(&self, secret: &SecretGrant) -> bool {
-        self.secrets.is_none_or(|names| names.iter().any(|name| name == secret.name().as_str()))
-    }
-
     fn may_use(&self, secret: &SecretGrant) -> bool {
         self.grants.secrets.iter().any(|held| match (held.name() == secret.name(), held.only(), secret.only()) {
             (false, ..) | (true, Some(_), None) => false,
@@ -76,13 +73,18 @@ impl<'a> Side<'a> {
 }
 
 /// What differs in what they may touch.
-pub(super) fn changes(old: Option<&Skill>, new: &Skill) -> Vec<Change> {
+pub(super) fn changes(sides: (Option<&Skill>, &Skill), find: &Find<'_>) -> Vec<Change> {
+    below(sides, &Callees::new(find))
+}
+
+/// The same, for skills that may be called by others that are compared.
+pub(super) fn below((old, new): (Option<&Skill>, &Skill), callees: &Callees<'_>) -> Vec<Change> {
     let none = Grants::default();
     let (old, new) = (old.map_or_else(|| Side::nothing(&none), Side::of), Side::of(new));
     let mut changes = network(&old, &new);
     changes.extend(workspace(&old, &new));
     changes.extend(secrets(&old, &new));
-    changes.extend(skills(&old, &new));
+    changes.extend(skills(&old, &new, callees));
     changes.extend(switch("/grants/kv", (old.grants.kv, new.grants.kv), &["keep values", &old.name]));
     changes.extend(switch("/public", (old.public, new.public), &["be seen without a key", &old.name]));
     changes.extend(switch("/reuse", (old.reuse, new.reuse), &["keep its instances between calls", &old.name]));
@@ -135,7 +137,7 @@ fn secrets(old: &Side<'_>, new: &Side<'_>) -> Vec<Change> {
     for secret in &new.grants.secrets {
         let name = secret.name();
         let same = old.grants.secrets.contains(secret);
-        let allowed = new.allows_secret(secret) && !old.allows_secret(secret);
+        let allowed = secret.is_within(new.secrets) && !secret.is_within(old.secrets);
         let grows = !old.may_use(secret) || allowed;
         if same && !grows {
             continue;
@@ -156,7 +158,7 @@ fn secrets(old: &Side<'_>, new: &Side<'_>) -> Vec<Change> {
     changes
 }
 
-fn skills(old: &Side<'_>, new: &Side<'_>) -> Vec<Change> {
+fn skills(old: &Side<'_>, new: &Side<'_>, callees: &Callees<'_>) -> Vec<Change> {
     let path = "/grants/skills";
     let mut changes = Vec::new();
     for pin in new.pinned {
@@ -166,8 +168,11 @@ fn skills(old: &Side<'_>, new: &Side<'_>) -> Vec<Change> {
             Some(held) if !allowed && held.id == pin.id => {}
             Some(held) => {
                 let from = json!({ "grant": held.grant, "version": held.version });
-                let says = format!("it may call `{grant}` as {}, and {} as {}", pin.version, old.name, held.version);
-                changes.push(Change::new(path, (from, to), allowed, says));
+                let more = callees.more(held.id, pin.id).filter(|_| held.id != pin.id);
+                let also = more.map(|more| format!("; {more}")).unwrap_or_default();
+                let says =
+                    format!("it may call `{grant}` as {}, and {} as {}{also}", pin.version, old.name, held.version);
+                changes.push(Change::new(path, (from, to), allowed || more.is_some(), says));
             }
             None => {
                 let says = format!("it may call the skill `{grant}`, which {} might not", old.name);
@@ -202,7 +207,7 @@ fn values(kind: &str, old: &BTreeMap<String, String>, new: &BTreeMap<String, Str
         };
         let values = (json!(old.get(name)), json!(new.get(name)));
         Change::new(
-            format!("/grants/{kind}/{}", escaped(name)),
+            format!("/grants/{kind}/{}", pointer_segment(name)),
             values,
             false,
             format!("the {kind} value `{name}` {verb}"),

@@ -3,6 +3,7 @@
 //! Whoever trusts a version has not seen the next one. So what grows is told where it is pushed, and
 //! with `approval = "required"` it waits until somebody accepts it.
 
+mod callees;
 mod functions;
 mod grants;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{Approval, ApprovalPolicy, Caller, Error, Skill, SkillRef, VersionSelector};
+use crate::model::{Approval, ApprovalPolicy, Caller, Error, Skill, SkillId, SkillRef, VersionSelector};
 
 use super::{RegisteredSkill, Registry};
 
@@ -87,8 +88,8 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `insufficient_scope` without `skills:read`; `not_found` for either.
-    pub fn difference(
+    /// `insufficient_scope` without `skills:read`; `not_found` for either; and as any read.
+    pub async fn difference(
         &self,
         caller: &Caller,
         reference: &SkillRef,
@@ -100,7 +101,8 @@ impl Registry {
             Some(version) => Some(self.pick(owner, name, version).ok_or_else(|| Error::not_found("version"))?),
             None => self.before(&skill.skill),
         };
-        let changes = changes(from.as_ref().map(|from| &from.skill), &skill.skill);
+        let text = self.store.skill_md(skill.skill.id).await?;
+        let changes = self.changes(from.as_ref().map(|from| &from.skill), (&skill.skill, text.as_deref())).await?;
         Ok(Difference { skill, from, changes })
     }
 
@@ -114,9 +116,9 @@ impl Registry {
 
     /// The same skill with what grew among its warnings, and waiting if somebody has to accept that.
     /// Called with `changes` held: what it is compared with stays.
-    pub(super) fn judged(&self, mut skill: Skill) -> Skill {
+    pub(super) async fn judged(&self, mut skill: Skill, skill_md: Option<&str>) -> Result<Skill, Error> {
         let before = self.before(&skill);
-        let changes = changes(before.as_ref().map(|before| &before.skill), &skill);
+        let changes = self.changes(before.as_ref().map(|before| &before.skill), (&skill, skill_md)).await?;
         if before.is_some() {
             let grown = changes.iter().filter(|change| change.grows);
             skill.warnings.extend(grown.clone().take(MAX_WARNINGS).map(|change| change.says.clone()));
@@ -126,23 +128,35 @@ impl Registry {
         }
         let waits = self.approval == ApprovalPolicy::Required && changes.iter().any(Change::needs_approval);
         skill.approval = if waits { Approval::Pending } else { Approval::None };
-        skill
+        Ok(skill)
+    }
+
+    /// Everything that differs, also in what their `SKILL.md`s say; that of the older one is looked up.
+    async fn changes(
+        &self,
+        old: Option<&Skill>,
+        (new, skill_md): (&Skill, Option<&str>),
+    ) -> Result<Vec<Change>, Error> {
+        let mut changes = changes((old, new), &|id| self.pinned(id));
+        if let Some(old) = old {
+            let before = self.store.skill_md(old.id).await?;
+            changes.extend(functions::text(&old.version, before.as_deref(), skill_md));
+        }
+        Ok(changes)
     }
 }
 
+/// Finds the versions that pins mean.
+type Find<'a> = dyn Fn(SkillId) -> Option<Arc<RegisteredSkill>> + Send + Sync + 'a;
+
 /// Everything that differs; without an older one, what the new one is granted.
-fn changes(old: Option<&Skill>, new: &Skill) -> Vec<Change> {
-    let mut changes = grants::changes(old, new);
+fn changes((old, new): (Option<&Skill>, &Skill), find: &Find<'_>) -> Vec<Change> {
+    let mut changes = grants::changes((old, new), find);
     if let Some(old) = old {
         changes.extend(grants::limits(old, new));
         changes.extend(functions::changes(old, new));
     }
     changes
-}
-
-/// A name as part of a JSON pointer (RFC 6901).
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use crate::model::{Error, FieldError, steers};
+use crate::model::{Error, FieldError, nearest, plain, steers};
 
 use super::bounds::{Bounds, Size};
 use super::cost::{self, Cost, Purpose};
@@ -17,6 +17,9 @@ use super::{
     COMPILER_STACK_BYTES, MAX_BACKTRACKS, MAX_DEPTH, MAX_FAILURE_BYTES, MAX_FAILURES, MAX_FAILURES_BYTES,
     MAX_REGEX_BYTES, MAX_REGEX_CACHE_BYTES, MAX_STEPS, refuse,
 };
+
+/// Most bytes of a word that is repeated.
+const MAX_WORD: usize = 40;
 
 /// A compiled JSON Schema: draft 2020-12 unless it names another. Nothing is fetched.
 #[derive(Debug)]
@@ -42,7 +45,8 @@ impl Checker {
         })
     }
 
-    fn compile_here(schema: &Value) -> Result<Self, Error> {
+    /// The same on this thread, whose stack must have [`COMPILER_STACK_BYTES`].
+    pub(super) fn compile_here(schema: &Value) -> Result<Self, Error> {
         if !(schema.is_object() || schema.is_boolean()) {
             return Err(refuse("", "a JSON Schema is an object, or true or false"));
         }
@@ -117,9 +121,25 @@ fn not_a_schema(error: &ValidationError<'_>) -> Error {
         ValidationErrorKind::Format { format } if format == "regex" => {
             String::from("not a regular expression (ECMA-262), or one that is too large")
         }
-        _ => text(error),
+        _ => match unknown_type(error) {
+            Some(detail) => detail,
+            None => text(error),
+        },
     };
     refuse(error.instance_path().as_str(), format!("not a usable JSON Schema: {detail}"))
+}
+
+/// The types of JSON Schema.
+const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
+
+/// What to say of a `type` that is none, with the one that was probably meant.
+fn unknown_type(error: &ValidationError<'_>) -> Option<String> {
+    let word = error.instance().as_str().filter(|word| !TYPES.contains(word))?;
+    if !error.instance_path().as_str().ends_with("/type") {
+        return None;
+    }
+    let meant = nearest(word, TYPES).unwrap_or_default();
+    Some(format!("{:?} is no type; the nearest is {meant:?}", plain(word, MAX_WORD)))
 }
 
 /// What `error` says, without the value it is about.

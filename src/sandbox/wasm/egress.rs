@@ -9,14 +9,12 @@ use parking_lot::Mutex;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-use crate::egress::{
-    Allowance, Credentials, Errand, Failure, Guard, Layer, MAX_BODY, Meter, NetworkGrant, Target, Withheld,
-};
-use crate::model::{Denial, plain};
+use crate::egress::{Allowance, Credentials, Errand, Failure, Guard, MAX_BODY, Meter, NetworkGrant, Target, Withheld};
+use crate::model::{Denial, Layer, plain};
 use crate::sandbox::{RunContext, SandboxCall};
 
-/// Denials kept for one execution; further ones say nothing new.
-const MAX_DENIALS: usize = 20;
+use super::denials::Denials;
+
 /// Most bytes of an address in a denial.
 const MAX_ADDRESS: usize = 256;
 /// Most bytes of a command in a denial.
@@ -31,7 +29,7 @@ pub(super) struct Egress {
     credentials: Arc<Credentials>,
     context: Arc<RunContext>,
     deadline: Instant,
-    denials: Denials,
+    denials: Shared,
     tally: Tally,
 }
 
@@ -58,7 +56,7 @@ impl Drop for Tally {
     }
 }
 
-type Denials = Arc<Mutex<Vec<Denial>>>;
+type Shared = Arc<Mutex<Denials>>;
 type Worker = Box<dyn Future<Output = Result<(), Error>> + Send>;
 type Answer = Result<(http::Response<WasiBody>, Worker)>;
 
@@ -71,7 +69,7 @@ impl Egress {
             credentials: Arc::clone(&call.credentials),
             context: Arc::clone(&call.context),
             deadline: call.deadline,
-            denials: Denials::default(),
+            denials: Shared::default(),
             tally: Tally { meter: Meter::default(), told: 0, allowance: call.network.allowance.clone() },
         }
     }
@@ -83,13 +81,13 @@ impl Egress {
 
     /// What was not given, and how many bytes went out and in.
     pub(super) fn end(self) -> (Vec<Denial>, u64) {
-        let denials = std::mem::take(&mut *self.denials.lock());
+        let denials = self.denials.lock().take();
         (denials, self.tally.meter.load(Ordering::Relaxed))
     }
 
     /// Notes that something else was not given.
     pub(super) fn deny(&self, denial: Denial) {
-        keep(&self.denials, denial);
+        self.denials.lock().note(denial);
     }
 
     fn errand(&self, options: Option<RequestOptions>) -> Errand {
@@ -123,20 +121,20 @@ impl WasiHttpHooks for Egress {
         let admitted = match admitted {
             Ok(admitted) => admitted,
             Err(failure) => {
-                asked.note(&failure, &self.denials);
+                asked.note(&failure, &self.denials, &self.context);
                 return Box::new(async move { Err(error(&failure)) });
             }
         };
         for withheld in self.credentials.missing(request.method(), admitted.target()) {
-            asked.note_withheld(withheld, admitted.target(), &self.denials);
+            asked.note_withheld(withheld, admitted.target(), (&self.denials, &self.context));
         }
         let request = request.map(|body| body.map_err(Into::into).boxed_unsync());
         let sent = self.guard.send(self.errand(options), admitted, request);
-        let denials = Arc::clone(&self.denials);
+        let (denials, context) = (Arc::clone(&self.denials), Arc::clone(&self.context));
         Box::new(async move {
             let sent = sent.await.map_err(|_| Error::InternalError(None))?;
             let response = sent.map_err(|failure| {
-                asked.note(&failure, &denials);
+                asked.note(&failure, &denials, &context);
                 error(&failure)
             })?;
             let response = response.map(|body| body.map_err(|failure| error(&failure)).boxed_unsync());
@@ -176,31 +174,20 @@ impl Asked {
     }
 
     /// Writes down a failure that a grant or the operator could have prevented.
-    fn note(&self, failure: &Failure, denials: &Mutex<Vec<Denial>>) {
+    fn note(&self, failure: &Failure, denials: &Mutex<Denials>, run: &RunContext) {
         let Self { text, rule } = self;
         let (grant, fix) = match failure {
             Failure::Denied(Layer::Manifest) => (
                 format!("network: {rule}"),
                 format!("add \"{rule}\" to grants.network in the manifest and push it as a new version"),
             ),
-            Failure::Denied(Layer::Registrar) => (
-                format!("ceilings.network of the registering key: {rule}"),
-                format!(
-                    "skillvisor keys create NAME --network '{rule}', and push the skill as a new version with that key"
-                ),
-            ),
-            Failure::Denied(Layer::Parent) => (
-                format!("ceilings.network of the key that registered a calling skill: {rule}"),
-                format!(
-                    "skillvisor keys create NAME --network '{rule}', and push the skills that call it as new versions with that key"
-                ),
-            ),
-            Failure::Denied(Layer::Caller) => (
-                format!("ceilings.network of the calling key: {rule}"),
-                format!("skillvisor keys create NAME --network '{rule}', and call with that key"),
-            ),
             Failure::Denied(Layer::Request) => {
                 (format!("network: {rule}"), "send the request without \"networkEnabled\": false".to_owned())
+            }
+            Failure::Denied(layer) => {
+                let flag = format!("--network '{rule}'");
+                let Some(missing) = layer.wider_key("network", (rule, &flag), &run.parties()) else { return };
+                missing
             }
             Failure::UsedUp => (
                 "ceilings.budgets.egressBytesPerDay of the calling key".to_owned(),
@@ -222,44 +209,21 @@ impl Asked {
     }
 
     /// Writes down that the request goes without a secret.
-    fn note_withheld(&self, withheld: &Withheld, target: &Target, denials: &Mutex<Vec<Denial>>) {
+    fn note_withheld(&self, withheld: &Withheld, target: &Target, (denials, run): (&Mutex<Denials>, &RunContext)) {
         let Withheld { name, layer, .. } = withheld;
-        let (grant, fix) = match layer {
-            Some(Layer::Registrar) => (
-                format!("ceilings.secrets of the registering key: {name}"),
-                format!(
-                    "skillvisor keys create NAME --secret {name}, and push the skill as a new version with that key"
-                ),
-            ),
-            Some(Layer::Parent) => (
-                format!("ceilings.secrets of the key that registered a calling skill: {name}"),
-                format!(
-                    "skillvisor keys create NAME --secret {name}, and push the skills that call it as new versions with that key"
-                ),
-            ),
-            Some(_) => (
-                format!("ceilings.secrets of the calling key: {name}"),
-                format!("skillvisor keys create NAME --secret {name}, and call with that key"),
-            ),
-            None => (
-                format!("secrets: {name}"),
-                format!("skillvisor secrets set {name} --for {} --header Authorization", target.origin()),
-            ),
-        };
+        let name = name.as_str();
+        let flag = format!("--secret {name}");
+        let missing = layer.and_then(|layer| layer.wider_key("secrets", (name, &flag), &run.parties()));
+        let (grant, fix) = missing.unwrap_or_else(|| {
+            let fix = format!("skillvisor secrets set {name} --for {} --header Authorization", target.origin());
+            (format!("secrets: {name}"), fix)
+        });
         self.push(grant, plain(&fix, MAX_FIX), denials);
     }
 
-    fn push(&self, grant: String, fix: String, denials: &Mutex<Vec<Denial>>) {
+    fn push(&self, grant: String, fix: String, denials: &Mutex<Denials>) {
         let denial = Denial { import: "wasi:http/outgoing-handler".into(), asked: self.text.clone(), grant, fix };
-        keep(denials, denial);
-    }
-}
-
-/// Keeps a denial, if it says something new.
-fn keep(denials: &Mutex<Vec<Denial>>, denial: Denial) {
-    let mut denials = denials.lock();
-    if denials.len() < MAX_DENIALS && !denials.contains(&denial) {
-        denials.push(denial);
+        denials.lock().note(denial);
     }
 }
 

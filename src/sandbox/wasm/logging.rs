@@ -5,7 +5,6 @@ use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 
 use crate::model::LogLevel;
 
-use super::output::clean;
 use super::state::State;
 
 /// The interface under the names that toolchains use for it.
@@ -38,7 +37,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             "log",
             |store: StoreContextMut<'_, State>, (level, context, message): (Level, String, String)| {
                 let state = store.data();
-                state.context.journal.log((state.now_ms(), word(level)), (&context, &message), clean);
+                state.context.journal.log((state.now_ms(), word(level)), (&context, &message));
                 Ok(())
             },
         )?;

@@ -5,6 +5,7 @@ mod budget;
 mod children;
 mod compile;
 mod components;
+mod denials;
 mod egress;
 mod engine;
 mod failures;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use wasmtime::format_err;
 use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-use crate::model::steers;
+use crate::sandbox::printed::clean;
+use crate::sandbox::{Journal, Stream};
 
 /// Most bytes a guest may hand over in one write.
 const WRITE_SIZE: usize = 64 << 10;
@@ -27,78 +27,45 @@ pub(super) enum Overflow {
     Ends,
 }
 
-/// stdout or stderr of one guest.
+/// stdout or stderr of one guest, kept in the journal of its run.
 #[derive(Clone, Debug)]
 pub(super) struct CappedOutput {
     cap: usize,
     overflow: Overflow,
-    kept: Arc<Mutex<Kept>>,
-}
-
-#[derive(Debug, Default)]
-struct Kept {
-    bytes: Vec<u8>,
-    truncated: bool,
+    stream: Stream,
+    journal: Arc<Journal>,
 }
 
 impl CappedOutput {
     /// An output that keeps `cap` bytes.
-    pub(super) fn new(cap: usize, overflow: Overflow) -> Self {
-        Self { cap, overflow, kept: Arc::default() }
+    pub(super) fn new(cap: usize, overflow: Overflow, (journal, stream): (&Arc<Journal>, Stream)) -> Self {
+        Self { cap, overflow, stream, journal: Arc::clone(journal) }
     }
 
     /// Whether more was written than is kept.
     pub(super) fn is_full(&self) -> bool {
-        self.kept.lock().truncated
+        self.journal.printed(self.stream, |printed| printed.truncated)
     }
 
     /// What was kept so far, as it is if it is UTF-8.
     pub(super) fn text(&self) -> Option<String> {
-        String::from_utf8(self.kept.lock().bytes.clone()).ok()
+        self.journal.printed(self.stream, |printed| String::from_utf8(printed.bytes.clone()).ok())
     }
 
     /// What was kept so far, as clean text.
     pub(super) fn clean(&self) -> String {
-        clean(&self.kept.lock().bytes, self.cap).0
+        self.journal.printed(self.stream, |printed| clean(&printed.bytes, self.cap).0)
     }
 
     /// What was kept, as clean text, and whether something was thrown away.
     pub(super) fn take(&self) -> (String, bool) {
-        let kept = std::mem::take(&mut *self.kept.lock());
-        let (text, cut) = clean(&kept.bytes, self.cap);
-        (text, kept.truncated || cut)
+        self.journal.take_printed(self.stream, self.cap)
     }
 
-    fn keep(&self, bytes: &[u8]) {
-        let mut kept = self.kept.lock();
-        let room = self.cap - kept.bytes.len();
-        if bytes.len() > room {
-            kept.truncated = true;
-        }
-        kept.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    /// Keeps what fits; whether all that was written so far did.
+    fn keep(&self, bytes: &[u8]) -> bool {
+        self.journal.print(self.stream, bytes, self.cap)
     }
-}
-
-/// UTF-8 with replacement characters for what is not, without what steers a reader's screen,
-/// but for line ends and tabs: what a guest prints must not drive the terminal that shows it. A
-/// replacement is longer than what it stands for, so the text is cut at `cap` bytes once more;
-/// whether it was, comes second.
-pub(super) fn clean(bytes: &[u8], cap: usize) -> (String, bool) {
-    let mut text = String::with_capacity(bytes.len().min(cap));
-    for chunk in bytes.utf8_chunks() {
-        let broken = (!chunk.invalid().is_empty()).then_some(char::REPLACEMENT_CHARACTER);
-        for c in chunk.valid().chars().filter(|c| !is_unwanted(*c)).chain(broken) {
-            if text.len() + c.len_utf8() > cap {
-                return (text, true);
-            }
-            text.push(c);
-        }
-    }
-    (text, false)
-}
-
-fn is_unwanted(c: char) -> bool {
-    steers(c) && c != '\n' && c != '\t'
 }
 
 impl IsTerminal for CappedOutput {
@@ -124,8 +91,7 @@ impl Pollable for CappedOutput {
 
 impl OutputStream for CappedOutput {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.keep(&bytes);
-        if self.overflow == Overflow::Ends && self.is_full() {
+        if !self.keep(&bytes) && self.overflow == Overflow::Ends {
             return Err(StreamError::Trap(format_err!("stdout is full")));
         }
         Ok(())
@@ -162,9 +128,13 @@ impl AsyncWrite for CappedOutput {
 mod tests {
     use super::*;
 
+    fn output(cap: usize) -> CappedOutput {
+        CappedOutput::new(cap, Overflow::Forgotten, (&Arc::default(), Stream::Stdout))
+    }
+
     #[test]
     fn what_does_not_fit_is_forgotten_and_said_so() {
-        let output = CappedOutput::new(5, Overflow::Forgotten);
+        let output = output(5);
         output.keep(b"abc");
         output.keep(b"defg");
         assert_eq!(output.take(), ("abcde".to_owned(), true));
@@ -172,7 +142,7 @@ mod tests {
 
     #[test]
     fn replacements_do_not_make_more_of_it_than_the_cap() {
-        let output = CappedOutput::new(100, Overflow::Forgotten);
+        let output = output(100);
         output.keep(&[0xff; 100]);
         let (text, truncated) = output.take();
         assert!(text.len() <= 100 && truncated, "{} bytes", text.len());
@@ -180,7 +150,7 @@ mod tests {
 
     #[test]
     fn control_characters_and_broken_utf8_do_not_come_through() {
-        let output = CappedOutput::new(100, Overflow::Forgotten);
+        let output = output(100);
         output.keep(b"a\x1b[31mb\r\n\tc\xff\x00\xe2\x80\xae");
         assert_eq!(output.take(), ("a[31mb\n\tc\u{fffd}".to_owned(), false));
     }

@@ -44,11 +44,12 @@ impl SandboxCall {
         let context = RunContext {
             execution: ExecutionId::generate(),
             skill: "probe@0.0.0".into(),
+            skill_owner: OwnerId::system(),
             owner: OwnerId::system(),
             session: None,
             attempt: 1,
             deadline_ms: 0,
-            journal: Journal::default(),
+            journal: Arc::new(Journal::default()),
         };
         Self {
             digest,

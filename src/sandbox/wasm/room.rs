@@ -6,9 +6,10 @@ use std::time::Instant;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::model::{Code, Error};
+use crate::sandbox::MAX_CALL_DEPTH;
 
 /// How deep runs that wait for each other can be; one that a request started is at 0.
-pub(super) const DEPTHS: u32 = 8;
+pub(super) const DEPTHS: u32 = MAX_CALL_DEPTH;
 /// Memories that are kept back for each depth: what one component has at most.
 const MEMORIES: u32 = 8;
 

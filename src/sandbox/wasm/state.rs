@@ -11,7 +11,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 
 use crate::egress::Guard;
-use crate::sandbox::{Powers, RunContext, SandboxCall};
+use crate::sandbox::{Powers, RunContext, SandboxCall, Stream};
 
 use super::budget::Share;
 use super::egress::Egress;
@@ -97,8 +97,8 @@ impl State {
             limiter,
             deadline: call.deadline,
             context: Arc::clone(&call.context),
-            stdout: CappedOutput::new(cap, overflow),
-            stderr: CappedOutput::new(cap, Overflow::Forgotten),
+            stdout: CappedOutput::new(cap, overflow, (&call.context.journal, Stream::Stdout)),
+            stderr: CappedOutput::new(cap, Overflow::Forgotten, (&call.context.journal, Stream::Stderr)),
             egress: Egress::new(call, egress),
             files: GuestFiles::new(call),
             powers: call.powers.clone(),

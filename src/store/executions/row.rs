@@ -7,6 +7,18 @@ use crate::model::{Code, Digest, Execution, ExecutionId, ExpiredResult, RunError
 
 use crate::store::{json_column, parsed};
 
+use super::columns::{at_start, open_as_ended};
+
+/// The records of those that wait, with what they need to begin.
+pub(in crate::store) const WAITING: &str = concat!(
+    "SELECT ",
+    at_start!(),
+    ", ",
+    open_as_ended!(),
+    ", request FROM queued_requests JOIN open_executions ON id = execution_id WHERE status = 'pending' \
+     AND (?1 IS NULL OR id = ?1) ORDER BY id"
+);
+
 /// A record with what is left of its result.
 pub(super) fn with_result(row: &Row<'_>) -> rusqlite::Result<Execution> {
     let mut execution = execution(row)?;
@@ -31,12 +43,14 @@ pub(super) fn with_result(row: &Row<'_>) -> rusqlite::Result<Execution> {
 }
 
 /// A record without its result.
-pub(super) fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
+pub(in crate::store) fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
     let text = |name| row.get_ref(name).and_then(|value| Ok(value.as_str()?));
     let parent: Option<[u8; 16]> = row.get("parent_id")?;
     let denials: Option<String> = row.get("denials")?;
     let earlier: Option<String> = row.get("earlier")?;
-    let queue_us: u32 = row.get("queue_us")?;
+    let queue_us: i64 = row.get("queue_us")?;
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of some hours")]
+    let queue_ms = queue_us as f64 / 1000.0;
     Ok(Execution {
         id: ExecutionId::from_bytes(row.get("id")?),
         owner: parsed(text("owner")?)?,
@@ -57,7 +71,7 @@ pub(super) fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> {
         usage: Usage {
             fuel: row.get("fuel")?,
             memory_peak_bytes: row.get("memory_peak_bytes")?,
-            queue_ms: f64::from(queue_us) / 1000.0,
+            queue_ms,
             egress_bytes: row.get("egress_bytes")?,
         },
         parent_id: parent.map(ExecutionId::from_bytes),

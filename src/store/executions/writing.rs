@@ -6,10 +6,17 @@ use std::sync::Arc;
 use rusqlite::{Connection, Statement, params};
 
 use crate::model::{Code, Digest, Error, Execution, ExecutionId, Usage};
-use crate::store::{Store, key_days, to_json, together};
+use crate::store::{Store, key_days, queued, to_json, together};
 
 use super::columns::{at_end, at_start};
 use super::{ArgsRecord, FinishedExecution, place};
+
+/// Which open executions do not wait for their turn.
+macro_rules! lost {
+    () => {
+        "NOT (status = 'pending' AND id IN (SELECT execution_id FROM queued_requests))"
+    };
+}
 
 /// Most bytes of results that are forgotten in one go, but for one that is larger.
 const PURGED_BYTES: u32 = 8 << 20;
@@ -43,6 +50,9 @@ impl Store {
                 key_days::count(connection, &finished.execution)?;
             }
             let id = finished.execution.id;
+            if finished.waited {
+                queued::forget(connection, id)?;
+            }
             let mut delete = connection.prepare_cached("DELETE FROM open_executions WHERE place = ?1 AND id = ?2")?;
             delete.execute(params![place(id), id.as_bytes()]).map(drop)
         };
@@ -54,7 +64,8 @@ impl Store {
         }
     }
 
-    /// Ends every execution that a dead host left open; gives how many.
+    /// Ends every execution that a dead host left open, but for those that wait for their turn;
+    /// gives how many.
     ///
     /// # Errors
     ///
@@ -70,13 +81,18 @@ impl Store {
              SELECT id, owner, 'error', skill_id, skill, function, digest, key_id, door, session_id, parent_id,
              attempts, created_at, started_at, queue_us, args_sha256, args_bytes, args_copy,
              ?3, max(0, ?3 - created_at) * 1000, 0, 0, 0, NULL, ?1, ?2, NULL, NULL, NULL, NULL, NULL, NULL
-             FROM open_executions"
+             FROM open_executions WHERE ",
+            lost!()
         );
+        const DELETE: &str = concat!("DELETE FROM open_executions WHERE ", lost!());
         let message = "the host stopped before the execution ended";
         self.write_together(move |connection| {
             key_days::count_open(connection)?;
             connection.execute(END, params![Code::Interrupted.as_str(), message, at])?;
-            connection.execute("DELETE FROM open_executions", [])
+            let lost = connection.execute(DELETE, [])?;
+            let begun = "DELETE FROM queued_requests WHERE execution_id NOT IN (SELECT id FROM open_executions)";
+            connection.execute(begun, [])?;
+            Ok(lost)
         })
         .await
     }
@@ -212,10 +228,10 @@ fn keep_result(connection: &Connection, execution: &Execution) -> rusqlite::Resu
 }
 
 /// Time in the queue in whole microseconds.
-fn queue_us(usage: &Usage) -> i64 {
+pub(in crate::store) fn queue_us(usage: &Usage) -> i64 {
     #[expect(clippy::cast_possible_truncation, reason = "a float saturates, which is what is meant")]
     let us = (usage.queue_ms * 1000.0) as i64;
-    us.clamp(0, i64::from(u32::MAX))
+    us.max(0)
 }
 
 /// A count as SQLite stores it.

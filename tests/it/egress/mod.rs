@@ -136,7 +136,7 @@ async fn the_ceilings_of_who_registers_and_of_who_calls_hold_both() {
     let execution = fetch_as(&host, &narrow, json!({ "url": upstream.url("/") })).await;
     assert_eq!(execution["denials"][0]["grant"], format!("ceilings.network of the calling key: GET {here}"));
     let fix = execution["denials"][0]["fix"].as_str().unwrap();
-    assert!(fix.starts_with(&format!("skillvisor keys create NAME --network 'GET {here}'")), "{fix}");
+    assert!(fix.starts_with(&format!("skillvisor keys create fetch --owner team --network 'GET {here}'")), "{fix}");
     assert_eq!(upstream.connections(), 1);
 }
 

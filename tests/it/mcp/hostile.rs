@@ -30,6 +30,9 @@ async fn what_is_no_message_is_told_as_the_protocol_says_and_the_connection_goes
         let shown: String = body.chars().take(60).collect();
         assert_eq!((told.status, told.code()), (400, &json!(code)), "{shown}: {}", told.one());
     }
+    let early = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+    let told = answer(host.mcp(host.key()).body(early)).await;
+    assert!(told.one()["error"]["message"].as_str().unwrap().contains("send `initialize` first"), "{}", told.one());
     let not_text = answer(host.mcp(host.key()).body(vec![b'{', 0xff, b'}'])).await;
     assert_eq!(not_text.code(), -32700);
     assert_eq!(host.call(host.key(), "hello", json!({})).await["isError"], false);

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Host, until};
 
-use super::{key, push, push_manifest, run};
+use super::{key, push, push_guest, push_manifest, run};
 
 /// Pushes `powers-probe` under these names, each of which may call those behind it.
 async fn pushed(host: &Host, key: &str, skills: &[(&str, &[&str])]) {
@@ -196,4 +196,23 @@ async fn what_a_revoked_key_began_calls_nothing_more() {
         assert_eq!(host.send(Method::DELETE, &format!("/api/keys/{id}"), json!(null)).await.status, 204);
     });
     assert_eq!(root["output"][0]["error"], "denied", "{root}");
+}
+
+#[tokio::test]
+async fn a_called_skill_is_kept_from_files_by_its_callers_ceiling_and_the_denial_names_that_key() {
+    let host = Host::start();
+    let narrow = key(&host, "ada", json!({ "ceilings": { "skills": ["leaf"], "workspace": "read" } })).await;
+    let wide = key(&host, "ada", json!({ "ceilings": { "skills": ["leaf"] } })).await;
+    let leaf = json!({ "name": "leaf", "version": "1.0.0", "grants": { "workspace": "write" } });
+    assert!(push_guest(&host, &wide, leaf, "files").await.status.is_success());
+    pushed(&host, &narrow, &[("root", &["leaf"])]).await;
+    let writes = json!({ "steps": [{ "do": "std-write", "path": "/workspace/f", "text": "x" }] });
+    let root = run(&host, &wide, "root", json!([["call", "leaf", writes]])).await;
+    assert!(root["output"].to_string().contains("not permitted"), "{root}");
+    let children = host.get("/api/skills/executions?skill=leaf&owner=ada").await.body;
+    let id = children["executions"][0]["id"].as_str().unwrap();
+    let denials = host.get(&format!("/api/skills/executions/{id}")).await.body["denials"].clone();
+    assert_eq!(denials[0]["grant"], "ceilings.workspace of the key that registered a calling skill: write");
+    let fix = denials[0]["fix"].as_str().unwrap();
+    assert!(fix.starts_with("skillvisor keys create leaf --owner ada --workspace write  # and push"), "{fix}");
 }

@@ -121,6 +121,20 @@ async fn a_flood_of_progress_reports_ends_by_itself_and_costs_the_host_nothing()
 }
 
 #[tokio::test]
+async fn the_example_that_calls_another_skill_and_keeps_a_file_writes_a_line_for_each_run() {
+    let host = Host::start().with("hello").await;
+    let grants = json!({ "skills": ["hello@^1"], "workspace": "write" });
+    let manifest = json!({ "name": "journal", "version": "1.0.0", "grants": grants });
+    assert!(push_guest(&host, host.key(), manifest, "journal").await.status.is_success());
+    for lines in 1..=2 {
+        let execution = run(&host, host.key(), "journal", json!({ "name": "Ada" })).await;
+        assert_eq!(execution["output"], json!({ "greeting": "Hello, Ada!", "lines": lines }), "{execution}");
+    }
+    let file = host.request_as(Some(host.key()), Method::GET, "/api/workspace/journal.txt").send().await.unwrap();
+    assert_eq!(file.text().await.unwrap(), "Hello, Ada!\nHello, Ada!\n");
+}
+
+#[tokio::test]
 async fn the_example_that_keeps_something_counts_on() {
     let host = Host::start();
     let grants = json!({ "kv": true, "config": { "GREETING": "Olá" } });

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use aho_corasick::AhoCorasick;
-use reqwest::Method;
+use reqwest::{Method, multipart};
 use serde_json::{Value, json};
 
 use super::echo::{Echo, traces};
 use super::{CANARY, arguments, ask, carries, get, key, push, store};
-use crate::support::Host;
+use crate::support::{Host, guest, reply};
 use crate::tls::Authority;
 
 /// The forms of the canary in some bytes.
@@ -99,4 +99,34 @@ async fn what_a_run_leaves_behind_is_looked_through_once_more() {
     // As a guest would ask that has put the letters together.
     let asked = get(&host, &key, "fetch", echo.url("/abcdefghij")).await;
     assert_eq!(asked["denials"][0]["asked"], format!("GET {}/**********", echo.origin()), "{asked}");
+}
+
+#[tokio::test]
+async fn what_a_skill_hears_from_one_that_it_calls_has_no_secret_of_that_one() {
+    let (host, _authority, echo) = super::world().await;
+    let key = {
+        let ceilings = json!({ "network": ["public"], "secrets": ["TOKEN"], "skills": ["leaf"] });
+        let scopes = ["skills:read", "skills:write", "skills:execute", "executions:read", "secrets:write"];
+        let body = json!({ "name": "k", "owner": "team", "scopes": scopes, "ceilings": ceilings });
+        host.send(Method::POST, "/api/keys", body).await.body["secret"].as_str().unwrap().to_owned()
+    };
+    store(&host, &key, "TOKEN", (&echo, "abcdefghij")).await;
+    push(&host, &key, "leaf", json!(["TOKEN"]), None).await;
+    let root = json!({ "name": "root", "version": "1.0.0", "grants": { "skills": ["leaf"] } });
+    let form = multipart::Form::new()
+        .part("manifest", multipart::Part::text(root.to_string()).mime_str("application/json").unwrap())
+        .part("component", multipart::Part::bytes(guest("powers-probe")).mime_str("application/wasm").unwrap());
+    let made = reply(host.request_as(Some(&key), Method::POST, "/api/skills").multipart(form)).await;
+    assert!(made.status.is_success(), "{}", made.body);
+    let steps =
+        json!([["call", "leaf", { "url": echo.url("/whole") }], ["call", "leaf", { "url": echo.url("/gzip") }]]);
+    let ran = super::fetch(&host, &key, "root", steps).await;
+    assert_eq!(echo.heads().iter().filter(|head| carries(head, "abcdefghij")).count(), 2);
+    assert_eq!(ran["output"][0]["headers"]["x-plain"], "**********", "{ran}");
+    let id = ran["id"].as_str().unwrap();
+    let kept = host.get(&format!("/api/skills/executions/{id}")).await.body;
+    let finder = AhoCorasick::new(traces("abcdefghij")).unwrap();
+    for text in [ran.to_string(), kept.to_string()] {
+        assert_eq!(finder.find_iter(&text).count(), 0, "{text}");
+    }
 }

@@ -132,6 +132,7 @@ async fn a_secret_that_is_missing_or_beyond_a_ceiling_stays_away_and_the_denial_
     let pushed = push(&host, &narrow, "narrow", json!(["TOKEN"]), None).await;
     let warning = "grants.secrets TOKEN: the ceilings of this key do not allow it";
     assert!(pushed["warnings"].as_array().unwrap().contains(&json!(warning)), "{pushed}");
+    assert!(pushed["warnings"].to_string().contains("there was no such secret when"), "{pushed}");
     let denial = async |key: &str, skill: &str| {
         let ran = get(&host, key, skill, echo.url("/x")).await;
         assert_eq!(ran["status"], "success", "{ran}");
@@ -145,7 +146,7 @@ async fn a_secret_that_is_missing_or_beyond_a_ceiling_stays_away_and_the_denial_
     assert_eq!(denial(&wide, "narrow").await["grant"], "ceilings.secrets of the registering key: TOKEN");
     let calling = denial(&narrow, "wide").await;
     assert_eq!(calling["grant"], "ceilings.secrets of the calling key: TOKEN");
-    assert_eq!(calling["fix"], "skillvisor keys create NAME --secret TOKEN, and call with that key");
+    assert_eq!(calling["fix"], "skillvisor keys create wide --owner team --secret TOKEN  # and call with that key");
     let ran = get(&host, &wide, "wide", echo.url("/x")).await;
     assert_eq!(ran["denials"], json!([]), "{ran}");
     assert!(carries(&echo.heads().concat(), CANARY));

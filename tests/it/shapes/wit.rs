@@ -6,6 +6,10 @@ use crate::support::{Host, guest};
 async fn wit(host: &Host, skill: &str) -> (u16, Option<String>, String) {
     let path = format!("/api/skills/{skill}/wit");
     let got = host.request_as(Some(host.key()), Method::GET, &path).send().await.unwrap();
+    if got.status().is_success() {
+        assert_eq!(got.headers()["content-security-policy"], "sandbox");
+        assert!(got.headers()["content-disposition"].to_str().unwrap().starts_with("attachment"));
+    }
     let kind = got.headers().get("content-type").map(|kind| kind.to_str().unwrap().to_owned());
     (got.status().as_u16(), kind, got.text().await.unwrap())
 }

@@ -1,44 +1,25 @@
 //! What a guest wanted to do with files and may not.
 
-use crate::model::{Access, Denial, plain};
-use crate::workspace::{Layer, WorkspaceGrant};
+use crate::model::{Access, Denial, Layer, plain};
+use crate::sandbox::RunContext;
+use crate::workspace::WorkspaceGrant;
 
-/// Denials kept for one execution; further ones say nothing new.
-const MAX_DENIALS: usize = 20;
 /// Most bytes of a path in a denial.
 const MAX_PATH: usize = 256;
 
-/// Those of one guest.
-#[derive(Default)]
-pub(super) struct Denials(Vec<Denial>);
-
-impl Denials {
-    pub(super) fn end(self) -> Vec<Denial> {
-        self.0
-    }
-
-    /// Writes down that `what` was refused, which `wanted` would have allowed.
-    pub(super) fn note(&mut self, grant: &WorkspaceGrant, wanted: Access, what: &str) {
-        let Some(layer) = grant.denier(wanted) else { return };
-        let word = if wanted == Access::Write { "write" } else { "read" };
-        let key = format!("skillvisor keys create NAME --workspace {word}");
-        let (grant, fix) = match layer {
-            Layer::Manifest => (
-                format!("workspace: {word}"),
-                format!("add \"workspace\": \"{word}\" to grants in the manifest and push it as a new version"),
-            ),
-            Layer::Registrar => (
-                format!("ceilings.workspace of the registering key: {word}"),
-                format!("{key}, and push the skill as a new version with that key"),
-            ),
-            Layer::Caller => {
-                (format!("ceilings.workspace of the calling key: {word}"), format!("{key}, and call with that key"))
-            }
-            Layer::Request => (format!("workspace: {word}"), "send the request without \"readOnly\": true".to_owned()),
+/// That `what` was refused, which `wanted` would have allowed; none if it is allowed.
+pub(super) fn denial(grant: &WorkspaceGrant, wanted: Access, what: &str, run: &RunContext) -> Option<Denial> {
+    let layer = grant.denier(wanted)?;
+    let word = if wanted == Access::Write { "write" } else { "read" };
+    let flag = format!("--workspace {word}");
+    let missing = layer.wider_key("workspace", (word, &flag), &run.parties());
+    let (grant, fix) = missing.unwrap_or_else(|| {
+        let fix = if layer == Layer::Request {
+            "send the request without \"readOnly\": true".to_owned()
+        } else {
+            format!("add \"workspace\": \"{word}\" to grants in the manifest and push it as a new version")
         };
-        let denial = Denial { import: "wasi:filesystem/types".into(), asked: plain(what, MAX_PATH), grant, fix };
-        if self.0.len() < MAX_DENIALS && !self.0.contains(&denial) {
-            self.0.push(denial);
-        }
-    }
+        (format!("workspace: {word}"), fix)
+    });
+    Some(Denial { import: "wasi:filesystem/types".into(), asked: plain(what, MAX_PATH), grant, fix })
 }

@@ -44,7 +44,7 @@ impl FilesView<'_> {
         if self.files.access() >= wanted {
             return Ok(());
         }
-        self.files.denials.note(&self.files.grant, wanted, &what());
+        self.files.note(wanted, &what());
         Err(ErrorCode::NotPermitted.into())
     }
 

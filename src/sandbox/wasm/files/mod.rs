@@ -16,13 +16,12 @@ use wasmtime_wasi::filesystem::{Descriptor, Dir, WasiFilesystemCtx, WasiFilesyst
 use wasmtime_wasi::p2::bindings::filesystem::{preopens, types};
 use wasmtime_wasi::{FsPerms, OpenMode};
 
-use crate::model::{Access, Denial, OwnerId};
-use crate::sandbox::SandboxCall;
+use crate::model::{Access, Denial};
+use crate::sandbox::{RunContext, SandboxCall};
 use crate::workspace::{Quota, Space, WorkspaceGrant, Workspaces};
 
+use super::denials::Denials;
 use super::state::State;
-
-use self::denials::Denials;
 
 /// Where guests see the workspace.
 const MOUNT: &str = "/workspace";
@@ -32,7 +31,7 @@ const MAX_LISTINGS: usize = 16;
 /// The files of one guest.
 pub(super) struct GuestFiles {
     grant: WorkspaceGrant,
-    owner: OwnerId,
+    context: Arc<RunContext>,
     workspaces: Option<Arc<Workspaces>>,
     space: Option<Arc<Space>>,
     denials: Denials,
@@ -45,7 +44,7 @@ impl GuestFiles {
     pub(super) fn new(call: &SandboxCall) -> Self {
         Self {
             grant: call.workspace,
-            owner: call.context.owner.clone(),
+            context: Arc::clone(&call.context),
             workspaces: call.workspaces.clone(),
             space: None,
             denials: Denials::default(),
@@ -55,8 +54,15 @@ impl GuestFiles {
     }
 
     /// What was not given.
-    pub(super) fn end(self) -> Vec<Denial> {
-        self.denials.end()
+    pub(super) fn end(mut self) -> Vec<Denial> {
+        self.denials.take()
+    }
+
+    /// Writes down that `what` was refused, which `wanted` would have allowed.
+    fn note(&mut self, wanted: Access, what: &str) {
+        if let Some(denial) = denials::denial(&self.grant, wanted, what, &self.context) {
+            self.denials.note(denial);
+        }
     }
 
     fn access(&self) -> Access {
@@ -73,7 +79,7 @@ impl GuestFiles {
             return Ok(Arc::clone(space));
         }
         let workspaces = self.workspaces.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        let space = workspaces.of(&self.owner)?;
+        let space = workspaces.of(&self.context.owner)?;
         self.space = Some(Arc::clone(&space));
         Ok(space)
     }
