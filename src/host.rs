@@ -161,8 +161,7 @@ impl Host {
         let store = open_store(&dir, &telemetry, &key)?;
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
         end_what_ran(&store, &options.clock).await?;
-        let access = Access::open(store.clone(), options.clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
-        access.ensure_admin(options.admin_key.as_ref()).await?;
+        let access = access(&store, &options.clock, (&dir, options.admin_key.as_ref())).await?;
         let guard = Guard::new(options.egress)?;
         let wasm = WasmSettings {
             cache: dir.join("cache"),
@@ -178,7 +177,6 @@ impl Host {
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
         let (keep, clock) = (options.keep_results, options.clock.clone());
         let retention = Retention { store: store.clone(), clock, telemetry: Arc::clone(&telemetry), keep };
-        let access = Arc::new(access);
         let parts = ExecutorParts {
             spent: store.key_days(options.clock.now_ms()).await?,
             store: store.clone(),
@@ -228,6 +226,13 @@ impl Host {
 /// Opens the database, before which nothing is changed: a start with the wrong key for secrets is none.
 fn open_store(dir: &Path, telemetry: &Arc<Telemetry>, key: &KeySource) -> Result<Store, Error> {
     Store::open_if(dir, Arc::clone(telemetry), |sealed| key.require(sealed.iter().copied()).map(drop))
+}
+
+/// The keys, with a first one that may do everything.
+async fn access(store: &Store, clock: &Clock, (dir, chosen): (&Path, Option<&Secret>)) -> Result<Arc<Access>, Error> {
+    let access = Access::open(store.clone(), clock.clone(), &dir.join(ADMIN_KEY_FILE)).await?;
+    access.ensure_admin(chosen).await?;
+    Ok(Arc::new(access))
 }
 
 /// Closes the records of what ran when a host died.

@@ -102,6 +102,10 @@ impl Admission {
     ///
     /// `queue_full`, `overloaded` if too many or too much waits.
     pub(super) fn queue(self: &Arc<Self>, owner: &OwnerId, bytes: u64) -> Result<Turn, Error> {
+        // They may wait for hours: half of the line is for those who wait for an answer.
+        if self.gate.lock().places.counts().1 >= self.settings.queue_host.div_ceil(2) {
+            return Err(Error::new(Code::Overloaded, "too many executions wait on this host (half of queue.host)"));
+        }
         let AdmissionSettings { concurrency_host, concurrency_per_owner, queue_host, queue_per_owner } = self.settings;
         // Those count too that are not in the line now, because they wait for fuel.
         let most = (queue_per_owner.saturating_add(concurrency_per_owner), queue_host.saturating_add(concurrency_host));

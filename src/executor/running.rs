@@ -143,7 +143,11 @@ impl Running {
 
     /// Ends the run without the secrets that were sent.
     fn end_without(self, credentials: Arc<Credentials>, reply: Result<SandboxReply, Error>) {
-        let Some(parts) = self.0.as_ref().filter(|_| credentials.is_used()) else { return self.end(reply) };
+        // A kept instance may know from an earlier call what this one did not send.
+        let may_know = |parts: &Parts| {
+            credentials.is_used() || (parts.admitted.skill.skill.is_reused() && !credentials.is_empty())
+        };
+        let Some(parts) = self.0.as_ref().filter(|parts| may_know(parts)) else { return self.end(reply) };
         let runtime = parts.executor.home.clone();
         // Output may be long, and other guests wait for this thread.
         runtime.spawn_blocking(move || {

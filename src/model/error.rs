@@ -84,6 +84,14 @@ impl Error {
         self
     }
 
+    /// The same error for another one who waits; the log has its cause once.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let Self { code, detail, fields, retry_after_s, source: _ } = self;
+        let (detail, fields) = (detail.clone(), fields.clone());
+        Self { code: *code, detail, fields, retry_after_s: *retry_after_s, source: None }
+    }
+
     /// The same error, worth trying again after `seconds`.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {

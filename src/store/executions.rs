@@ -1,7 +1,9 @@
 //! The records of executions: what is open, what has ended (together: the view
 //! `skill_executions`), and `execution_results`.
 
+mod applying;
 mod columns;
+mod recording;
 pub(super) mod row;
 mod writing;
 
@@ -14,7 +16,9 @@ use crate::model::{Digest, Error, Execution, ExecutionId, KeyId, OwnerId, SkillN
 
 use super::{Store, to_json};
 
-pub(super) use self::writing::{open, queue_us};
+pub(super) use self::applying::{apply, recover};
+pub(super) use self::recording::{integer, queue_us};
+pub(super) use self::writing::open;
 
 use self::columns::{at_end, at_start, open_as_ended};
 
@@ -97,7 +101,7 @@ impl Store {
         );
         const ENDED: &str = "SELECT e.*, r.* FROM ended_executions e LEFT JOIN execution_results r ON execution_id = id
                              WHERE id = ?1 AND (?2 IS NULL OR e.owner = ?2)";
-        self.read(move |connection| {
+        self.read_settled(move |connection| {
             let owner = owner.as_ref().map(OwnerId::as_str);
             // In this order: one that ends between the two is found by the second.
             let mut open = connection.prepare_cached(OPEN)?;
@@ -117,7 +121,7 @@ impl Store {
     ///
     /// As any read.
     pub async fn executions(&self, filter: ExecutionFilter) -> Result<ExecutionPage, Error> {
-        self.read(move |connection| {
+        self.read_settled(move |connection| {
             let conditions = Conditions::of(&filter);
             let total = count(connection, &conditions)?;
             let mut executions = page(connection, conditions, &filter)?;
@@ -220,4 +224,4 @@ impl Conditions {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,9 +1,11 @@
 //! What keys with budgets used, by day (`key_days`).
 
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use crate::model::{Error, Execution, KeyId};
 
+use super::executions::integer;
+use super::journal::Values;
 use super::{Store, parsed};
 
 /// Milliseconds of one UTC day.
@@ -56,23 +58,20 @@ impl Store {
     }
 }
 
-/// Counts an execution that ended. What it was called by has its fuel too.
-pub(super) fn count(connection: &Connection, execution: &Execution) -> rusqlite::Result<()> {
+/// Counts an execution that ended: the values of [`used`].
+pub(super) const COUNT: &str = "INSERT INTO key_days (key_id, day, executions, fuel, egress_bytes)
+    VALUES (?1, ?2, 1, ?3, ?4)
+    ON CONFLICT DO UPDATE SET executions = executions + 1, fuel = fuel + excluded.fuel,
+    egress_bytes = egress_bytes + excluded.egress_bytes";
+
+/// What an execution that ended used. What it was called by has its fuel too.
+pub(super) fn used(values: &mut Values, execution: &Execution) -> rusqlite::Result<()> {
     let fuel = if execution.parent_id.is_none() { execution.usage.fuel } else { 0 };
-    let integer = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-    connection
-        .prepare_cached(
-            "INSERT INTO key_days (key_id, day, executions, fuel, egress_bytes) VALUES (?1, ?2, 1, ?3, ?4)
-             ON CONFLICT DO UPDATE SET executions = executions + 1, fuel = fuel + excluded.fuel,
-             egress_bytes = egress_bytes + excluded.egress_bytes",
-        )?
-        .execute(params![
-            execution.key_id.as_str(),
-            execution.started_at.unwrap_or(execution.created_at).div_euclid(DAY_MS),
-            integer(fuel),
-            integer(execution.usage.egress_bytes),
-        ])
-        .map(drop)
+    values.group(4);
+    values.push(execution.key_id.as_str())?;
+    values.push(execution.started_at.unwrap_or(execution.created_at).div_euclid(DAY_MS))?;
+    values.push(integer(fuel))?;
+    values.push(integer(execution.usage.egress_bytes))
 }
 
 /// Counts the executions that are open and have begun: the host died, and nobody knows what they used.

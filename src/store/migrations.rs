@@ -347,6 +347,10 @@ const KEY_DAYS: &str = "CREATE TABLE key_days (
     PRIMARY KEY (key_id, day)
 ) STRICT, WITHOUT ROWID";
 
+/// Up to which record of the journal all is in the database.
+const JOURNAL: &str = "CREATE TABLE journal (applied INTEGER NOT NULL) STRICT;
+INSERT INTO journal VALUES (0);";
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -363,6 +367,7 @@ const STEPS: &[&str] = &[
     REUSE,
     SOURCE,
     QUEUED_REQUESTS,
+    JOURNAL,
     KEY_DAYS,
 ];
 

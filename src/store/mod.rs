@@ -1,7 +1,7 @@
 //! What the host remembers: SQLite, and the only room with SQL.
 //!
-//! One writer thread commits in groups (WAL, `synchronous=FULL`): a write that was
-//! answered survives a power cut. Readers have connections of their own. No type of the
+//! One writer thread commits in groups (WAL, `synchronous=FULL`), and the steps of executions are
+//! in a journal before that: a write that was answered survives a power cut. Readers have connections of their own. No type of the
 //! driver leaves this room, so that another backend can take its place.
 
 mod aliases;
@@ -10,6 +10,7 @@ mod fault;
 mod health;
 mod idempotency;
 mod key_days;
+mod journal;
 mod keys;
 mod keyvalue;
 mod migrations;
@@ -35,6 +36,7 @@ pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedE
 pub use self::health::{StoreHealth, health};
 pub use self::idempotency::{Claim, Claimed};
 pub use self::key_days::{DAY_MS, KeyDay};
+pub(crate) use self::journal::FILE_NAMES as JOURNAL_NAMES;
 pub use self::keys::StoredKey;
 pub use self::keyvalue::{KvBucket, KvQuota};
 pub use self::queued::QueuedExecution;
@@ -44,6 +46,7 @@ pub use self::upgrade::BACKUP_NAME;
 pub use self::writer::answered;
 
 use self::fault::fault;
+use self::journal::Journal;
 use self::writer::Writer;
 
 /// The database file in the data directory.
@@ -56,6 +59,7 @@ const IDLE_READERS: usize = 8;
 #[derive(Clone)]
 pub struct Store {
     writer: Writer,
+    journal: Journal,
     readers: Arc<Readers>,
 }
 
@@ -99,7 +103,12 @@ impl Store {
         upgrade::keep_a_copy(&connection, dir)?;
         migrations::apply(&mut connection)?;
         let readers = Readers { path: path.into(), idle: Mutex::default() };
-        Ok(Self { writer: Writer::start(connection, telemetry)?, readers: Arc::new(readers) })
+        // After the schema: an older version may have written what it has.
+        let opened = journal::Opened::new(dir)?;
+        let applied = executions::recover(&mut connection, &opened.left)?;
+        let writer = Writer::start(connection, applied, Arc::clone(&telemetry))?;
+        let journal = opened.start(applied + 1, Arc::clone(writer.backlog()), telemetry)?;
+        Ok(Self { writer, journal, readers: Arc::new(readers) })
     }
 
     /// Runs `question` on a connection that cannot write.
@@ -110,6 +119,15 @@ impl Store {
         let readers = Arc::clone(&self.readers);
         let work = tokio::task::spawn_blocking(move || readers.ask(question));
         work.await.map_err(Error::internal)?.map_err(fault)
+    }
+
+    /// [`Store::read`] of what the journal may still have.
+    async fn read_settled<R: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
+    ) -> Result<R, Error> {
+        self.writer.settle().await;
+        self.read(question).await
     }
 
     /// Runs `statement`, one statement, on the writer thread, and answers once it is durable.
@@ -155,6 +173,7 @@ impl Store {
     /// Commits what is under way and closes the file.
     pub async fn close(&self) {
         self.readers.idle.lock().clear();
+        self.journal.stop().await;
         self.writer.stop().await;
     }
 }

@@ -75,7 +75,7 @@ impl Store {
     ///
     /// As any read.
     pub async fn queued_executions(&self, only: Option<ExecutionId>) -> Result<Vec<QueuedExecution>, Error> {
-        self.read(move |connection| {
+        self.read_settled(move |connection| {
             let mut query = connection.prepare(row::WAITING)?;
             let waiting = query.query_map([only.as_ref().map(ExecutionId::as_bytes)], |row| {
                 let args = ArgsRecord {

@@ -1,10 +1,11 @@
-//! The one thread that writes, and commits what has gathered as one group.
+//! The one thread that writes, and commits what has gathered as one group: what somebody waits
+//! for, and what the journal has.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
@@ -13,33 +14,72 @@ use tokio::sync::oneshot;
 use crate::model::{Code, Error};
 use crate::telemetry::Telemetry;
 
+use super::executions::apply;
 use super::fault::fault;
+use super::journal::{Backlog, Record};
 
 /// Most jobs in one commit: bounds how long the first of a group waits for the last.
 const GROUP: usize = 512;
 
 /// Does its part inside the open transaction (or nothing, if there is none), and gives back
 /// what to do once that is committed, or has failed.
-type Job = Box<dyn FnOnce(Option<&Connection>) -> Reply + Send>;
+type Work = Box<dyn FnOnce(Option<&Connection>) -> Reply + Send>;
 type Reply = Box<dyn FnOnce(Result<(), Error>) + Send>;
+
+/// How long what is in the journal gathers: nobody waits for it.
+const GATHERING: Duration = Duration::from_millis(10);
+/// When what could not be put into the database is tried again.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// What the thread is told.
+enum Job {
+    /// To do this now.
+    Work(Work),
+    /// That the journal has something.
+    Wake,
+}
 
 /// The way to the writer thread.
 #[derive(Clone)]
 pub(super) struct Writer {
     jobs: Arc<Mutex<Option<Sender<Job>>>>,
+    backlog: Arc<Backlog>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl Writer {
-    /// Starts the thread, which owns `connection`.
-    pub(super) fn start(connection: Connection, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
+    /// Starts the thread, which owns `connection`. All that the journal numbered up to `applied`
+    /// is in the database.
+    pub(super) fn start(connection: Connection, applied: u64, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
         let (sender, receiver) = channel();
+        let jobs = Arc::new(Mutex::new(Some(sender)));
+        // The thread has the backlog, and ends when nobody can send it anything.
+        let waker = Arc::downgrade(&jobs);
+        let backlog = Arc::new(Backlog::new(applied, move || {
+            let Some(jobs) = waker.upgrade() else { return };
+            if let Some(jobs) = &*jobs.lock() {
+                let _ = jobs.send(Job::Wake);
+            }
+        }));
+        let mut group = Group { connection, backlog: Arc::clone(&backlog), records: Vec::new(), replies: Vec::new() };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || write_groups(&connection, &receiver, &telemetry))
+            .spawn(move || group.write_all(&receiver, &telemetry))
             .map_err(Error::internal)?;
-        let jobs = Arc::new(Mutex::new(Some(sender)));
-        Ok(Self { jobs, thread: Arc::new(Mutex::new(Some(thread))) })
+        Ok(Self { jobs, backlog, thread: Arc::new(Mutex::new(Some(thread))) })
+    }
+
+    /// What the journal hands on.
+    pub(super) fn backlog(&self) -> &Arc<Backlog> {
+        &self.backlog
+    }
+
+    /// Waits until what is in the journal is in the database, or cannot be.
+    pub(super) async fn settle(&self) {
+        if !self.backlog.is_settled() {
+            // Who asks gets what there is.
+            let _ = self.run(|_| Ok(())).await;
+        }
     }
 
     /// Runs `work` in the next group; the answer comes when that group is on the disk.
@@ -59,12 +99,12 @@ impl Writer {
         then: impl FnOnce(Result<R, Error>) + Send + 'static,
     ) {
         if let Some(jobs) = &*self.jobs.lock() {
-            let job: Job = Box::new(move |connection| {
+            let job: Work = Box::new(move |connection| {
                 let result = connection.map(|connection| work(connection).map_err(fault));
                 Box::new(move |committed| then(committed.and_then(|()| result.unwrap_or_else(|| Err(rolled_back())))))
             });
             // It fails only if the thread is gone, which takes the job and its `then` along.
-            let _ = jobs.send(job);
+            let _ = jobs.send(Job::Work(job));
             return;
         }
         then(Err(Error::new(Code::Unavailable, "the host is shutting down")));
@@ -100,63 +140,123 @@ where
     answered.await.map_err(Error::internal)?
 }
 
-fn write_groups(connection: &Connection, jobs: &Receiver<Job>, telemetry: &Telemetry) {
-    let mut replies = Vec::with_capacity(GROUP);
-    while let Ok(first) = jobs.recv() {
-        let begun = Instant::now();
-        let committed = write_group(connection, first, jobs, &mut replies);
-        match &committed {
-            Ok(()) => telemetry.commits.committed(begun.elapsed(), u32::try_from(replies.len()).unwrap_or(u32::MAX)),
-            Err(_) => telemetry.commits.failed(),
+/// The thread's own.
+struct Group {
+    connection: Connection,
+    backlog: Arc<Backlog>,
+    /// What is to be put into the database: it stays here until that is committed.
+    records: Vec<(u64, Record)>,
+    replies: Vec<Reply>,
+}
+
+impl Group {
+    fn write_all(&mut self, jobs: &Receiver<Job>, telemetry: &Telemetry) {
+        while let Some(first) = self.next(jobs) {
+            let begun = Instant::now();
+            let committed = self.write(first, jobs);
+            let count = u32::try_from(self.replies.len()).unwrap_or(u32::MAX);
+            match &committed {
+                Ok(()) if count > 0 => telemetry.commits.committed(begun.elapsed(), count),
+                Ok(()) => {}
+                Err(_) => telemetry.commits.failed(),
+            }
+            if committed.is_err() && !self.connection.is_autocommit() {
+                // Nothing of a group that was not committed may stay behind.
+                let _ = self.connection.execute_batch("ROLLBACK");
+            }
+            self.tell_the_journal(&committed);
+            for reply in self.replies.drain(..) {
+                // The thread outlives a bug in one of those who wait.
+                let _ = catch_unwind(AssertUnwindSafe(|| reply(committed.as_ref().copied().map_err(Error::again))));
+            }
         }
-        if committed.is_err() && !connection.is_autocommit() {
-            // Nothing of a group that was not committed may stay behind.
-            let _ = connection.execute_batch("ROLLBACK");
+    }
+
+    /// The first job of the next group, or none but what is in the journal; nothing at the end.
+    fn next(&mut self, jobs: &Receiver<Job>) -> Option<Option<Work>> {
+        let gathered = if self.records.is_empty() {
+            match jobs.recv().ok()? {
+                Job::Work(work) => return Some(Some(work)),
+                Job::Wake => Instant::now() + GATHERING,
+            }
+        } else {
+            Instant::now() + AGAIN
+        };
+        loop {
+            match jobs.recv_timeout(gathered.saturating_duration_since(Instant::now())) {
+                Ok(Job::Work(work)) => return Some(Some(work)),
+                Ok(Job::Wake) => {}
+                Err(RecvTimeoutError::Timeout) => return Some(None),
+                // Once more for what is left. What cannot be written now, the next start finds in the journal.
+                Err(RecvTimeoutError::Disconnected) if self.records.is_empty() => return Some(None),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
         }
-        for reply in replies.drain(..) {
-            // The thread outlives a bug in one of those who wait.
-            let _ = catch_unwind(AssertUnwindSafe(|| reply(committed.as_ref().copied().map_err(copy))));
+    }
+
+    /// Runs `first` and all that waits behind it, each after what the journal had before it, and commits.
+    fn write(&mut self, first: Option<Work>, jobs: &Receiver<Job>) -> Result<(), Error> {
+        let mut done = 0;
+        let mut begun = run(&self.connection, "BEGIN IMMEDIATE").and_then(|()| self.apply(&mut done));
+        let mut next = first;
+        while let Some(work) = next {
+            // SQLite may roll a group back by itself (a full disk does that): what is left
+            // must not run outside a transaction.
+            let open = begun.is_ok() && !self.connection.is_autocommit();
+            let reply = catch_unwind(AssertUnwindSafe(|| work(open.then_some(&self.connection))));
+            // A job may have done half of its part, so that none of the group can be kept. The
+            // thread lives on: a bug in one question must not end all writing.
+            self.replies.push(reply.map_err(|_| Error::internal("a write panicked"))?);
+            next = if open && self.replies.len() < GROUP { waiting(jobs) } else { None };
+            if next.is_some() {
+                begun = self.apply(&mut done);
+            }
+        }
+        begun?;
+        if self.connection.is_autocommit() {
+            return Err(rolled_back());
+        }
+        run(&self.connection, "COMMIT")
+    }
+
+    /// Puts what the journal has into the open transaction; the first `done` of it is there.
+    fn apply(&mut self, done: &mut usize) -> Result<(), Error> {
+        self.backlog.take(&mut self.records);
+        apply(&self.connection, &self.records[*done..]).map_err(fault)?;
+        *done = self.records.len();
+        Ok(())
+    }
+
+    fn tell_the_journal(&mut self, committed: &Result<(), Error>) {
+        let Some((last, _)) = self.records.last() else { return };
+        match committed {
+            Ok(()) => {
+                self.backlog.applied(*last);
+                self.records.clear();
+            }
+            Err(error) => {
+                tracing::error!("What is in the journal cannot be put into the database; it is tried again: {error:?}");
+                self.backlog.failed(error.again());
+            }
         }
     }
 }
 
-/// Runs `first` and all that waits behind it, and commits.
-fn write_group(
-    connection: &Connection,
-    first: Job,
-    jobs: &Receiver<Job>,
-    replies: &mut Vec<Reply>,
-) -> Result<(), Error> {
-    let begun = run(connection, "BEGIN IMMEDIATE");
-    let mut next = Some(first);
-    while let Some(job) = next {
-        // SQLite may roll a group back by itself (a full disk does that): what is left
-        // must not run outside a transaction.
-        let open = !connection.is_autocommit();
-        let done = catch_unwind(AssertUnwindSafe(|| job(open.then_some(connection))));
-        // A job may have done half of its part, so that none of the group can be kept. The
-        // thread lives on: a bug in one question must not end all writing.
-        replies.push(done.map_err(|_| Error::internal("a write panicked"))?);
-        next = if open && replies.len() < GROUP { jobs.try_recv().ok() } else { None };
+/// A job that waits already.
+fn waiting(jobs: &Receiver<Job>) -> Option<Work> {
+    loop {
+        if let Job::Work(work) = jobs.try_recv().ok()? {
+            return Some(work);
+        }
     }
-    begun?;
-    if connection.is_autocommit() {
-        return Err(rolled_back());
-    }
-    run(connection, "COMMIT")
 }
 
 fn run(connection: &Connection, statement: &str) -> Result<(), Error> {
     connection.prepare_cached(statement).and_then(|mut statement| statement.execute([])).map(drop).map_err(fault)
 }
 
-fn rolled_back() -> Error {
+pub(super) fn rolled_back() -> Error {
     Error::new(Code::StorageFull, "the disk of the data directory is full").retry_after(5)
-}
-
-/// The same error for another asker of the group.
-fn copy(error: &Error) -> Error {
-    Error { source: None, fields: error.fields.clone(), ..Error::new(error.code, error.detail.clone()) }
 }
 
 #[cfg(test)]
@@ -167,7 +267,7 @@ mod tests {
     async fn a_panic_in_one_job_undoes_it_and_the_next_one_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let connection = Connection::open(dir.path().join("db")).unwrap();
-        let writer = Writer::start(connection, Telemetry::new()).unwrap();
+        let writer = Writer::start(connection, 0, Telemetry::new()).unwrap();
         writer.run(|c| c.execute_batch("CREATE TABLE t (n)")).await.unwrap();
         let failed = writer
             .run::<()>(|c| {
@@ -186,7 +286,7 @@ mod tests {
     async fn a_panic_of_one_who_waits_harms_neither_the_others_nor_the_thread() {
         let dir = tempfile::tempdir().unwrap();
         let connection = Connection::open(dir.path().join("db")).unwrap();
-        let writer = Writer::start(connection, Telemetry::new()).unwrap();
+        let writer = Writer::start(connection, 0, Telemetry::new()).unwrap();
         writer.send(|c| c.execute_batch("CREATE TABLE t (n)"), |_| panic!("a bug"));
         writer.run(|c| c.execute_batch("INSERT INTO t VALUES (1)")).await.unwrap();
     }

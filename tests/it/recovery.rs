@@ -26,20 +26,36 @@ async fn a_killed_host_has_every_acknowledged_run_and_leaves_none_open() {
     assert_eq!(again.body["status"], "success", "{}", again.body);
 }
 
+/// Nobody else can write into the database of the host until this ends, as on a full disk.
+fn locked(host: &Host) -> rusqlite::Connection {
+    let database = rusqlite::Connection::open(host.dir.path().join("data/skillvisor.db")).unwrap();
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    database
+}
+
+#[tokio::test]
+async fn a_run_whose_end_the_database_did_not_take_is_there_after_a_kill() {
+    let mut host = Host::start().with("hello").await;
+    let database = locked(&host);
+    let run = host.run("hello", json!({ "name": "Ada" }), json!({})).await;
+    assert_eq!(run.body["status"], "success", "{}", run.body);
+    let none: u32 = database.query_row("SELECT count(*) FROM skill_executions", [], |row| row.get(0)).unwrap();
+    assert_eq!(none, 0);
+    drop(database);
+    host.kill_and_restart();
+    let found = host.get(&format!("/api/skills/executions/{}", run.body["id"].as_str().unwrap())).await;
+    assert_eq!((&found.body["status"], &found.body["output"]), (&json!("success"), &run.body["output"]));
+}
+
 #[tokio::test]
 async fn an_end_that_could_not_be_written_down_is_written_down_later() {
-    let host = Host::start().with("slow-host-call").await;
-    let database = rusqlite::Connection::open(host.dir.path().join("data/skillvisor.db")).unwrap();
-    let statuses = async || host.get("/api/skills/executions").await.body["executions"][0]["status"].clone();
-    let run = host.run("slow-host-call", json!({ "ms": 3000 }), json!({}));
-    let lock = async {
-        until(async || (statuses().await == "running").then_some(())).await;
-        // Nobody else can write until this ends, as on a full disk.
-        database.execute_batch("BEGIN IMMEDIATE").unwrap();
-    };
-    let (reply, ()) = tokio::join!(run, lock);
-    assert_eq!(reply.summary(), "503 unavailable");
-    assert_eq!(statuses().await, "running");
+    let host = Host::start().with("hello").await;
+    let database = locked(&host);
+    // Longer than what the journal takes.
+    let name = "n".repeat(100_000);
+    let run = host.run("hello", json!({ "name": name }), json!({})).await;
+    assert_eq!(run.summary(), "503 unavailable");
     database.execute_batch("ROLLBACK").unwrap();
+    let statuses = async || host.get("/api/skills/executions").await.body["executions"][0]["status"].clone();
     until(async || (statuses().await == "success").then_some(())).await;
 }

@@ -163,7 +163,7 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
 
 /// The threads that serve requests: one for every two processors. Guests have one for each, and
 /// a run costs more there; with more threads each wakes others that find nothing to do, which
-/// costs a busy host of two processors an eighth of its throughput.
+/// costs a busy host of two processors a twentieth of its throughput.
 fn threads() -> Builder {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let mut threads = Builder::new_multi_thread();

@@ -113,9 +113,8 @@ impl<K> Events<K> {
             tokio::select! {
                 biased;
                 _ = self.ticks.tick() => {
-                    if self.host.access.live(&self.key).is_none() {
-                        return None;
-                    }
+                    // Nothing for a key that was revoked or has expired meanwhile.
+                    self.host.access.live(&self.key)?;
                     self.silent += 1;
                     if self.silent >= HEARTBEAT {
                         self.silent = 0;

@@ -7,7 +7,7 @@
 //! They are kept only where nobody else wants the room: a fresh instance that finds none takes theirs.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,8 @@ pub(super) struct Idle {
     waiting: Mutex<VecDeque<Waiting>>,
     /// How many there are, to be seen without the lock.
     count: AtomicUsize,
+    /// Whether a task looks after them; changed under the lock.
+    watched: AtomicBool,
 }
 
 impl Whose {
@@ -86,7 +88,12 @@ impl Whose {
 
 impl Idle {
     pub(super) fn new(settings: ReuseSettings) -> Arc<Self> {
-        Arc::new(Self { settings, waiting: Mutex::default(), count: AtomicUsize::new(0) })
+        Arc::new(Self {
+            settings,
+            waiting: Mutex::default(),
+            count: AtomicUsize::new(0),
+            watched: AtomicBool::new(false),
+        })
     }
 
     /// The one that was kept last for such a call, if it has not more memory than that may have.
@@ -110,10 +117,10 @@ impl Idle {
         waiting.push_back(Waiting { whose, since: Instant::now(), kept });
         let surplus = (waiting.len() > self.settings.max_idle).then(|| waiting.pop_front());
         self.count.store(waiting.len(), Ordering::Relaxed);
-        let is_first = waiting.len() == 1;
+        let is_watched = self.watched.swap(true, Ordering::Relaxed);
         drop(waiting);
         drop(surplus);
-        if is_first {
+        if !is_watched {
             tokio::spawn(look_after(Arc::downgrade(self)));
         }
         // Somebody may have begun to wait for room since it was looked at.
@@ -140,16 +147,13 @@ impl Idle {
         oldest.is_some()
     }
 
-    /// Gives up some, and says how many are left.
-    fn drop_all(&self, which: impl Fn(&Waiting) -> bool) -> usize {
+    fn drop_all(&self, which: impl Fn(&Waiting) -> bool) {
         let mut waiting = self.waiting.lock();
         let (gone, left): (VecDeque<_>, _) = waiting.drain(..).partition(which);
         *waiting = left;
-        let left = waiting.len();
-        self.count.store(left, Ordering::Relaxed);
+        self.count.store(waiting.len(), Ordering::Relaxed);
         drop(waiting);
         drop(gone);
-        left
     }
 }
 
@@ -195,7 +199,11 @@ async fn look_after(idle: Weak<Idle>) {
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(idle) = idle.upgrade() else { return };
-        if idle.drop_all(|one| one.since.elapsed() > LONGEST) == 0 {
+        idle.drop_all(|one| one.since.elapsed() > LONGEST);
+        // Under the lock: whoever keeps one after this begins to look again.
+        let waiting = idle.waiting.lock();
+        if waiting.is_empty() {
+            idle.watched.store(false, Ordering::Relaxed);
             return;
         }
     }

@@ -139,6 +139,10 @@ impl Registry {
         }
         url.query_pairs_mut().append_pair("scope", &format!("repository:{}:{}", self.repository, self.actions));
         let target = Target::parse(url.as_str()).map_err(|why| wrong(&format!("a place whose request {why}")))?;
+        if url.scheme() != "https" && self.origin.to_string().starts_with("https:") {
+            // The name and the password would go there for all to read.
+            return Err(wrong("a place without TLS"));
+        }
         let origin = target.origin();
         let mut ask = Ask::get(target, MAX_TOKEN);
         if let Some(login) = &self.login {

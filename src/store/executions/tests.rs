@@ -6,7 +6,7 @@ use crate::store::answered;
 use crate::telemetry::Telemetry;
 
 /// An execution that began at `created_at`.
-async fn begun(store: &Store, created_at: i64) -> Execution {
+pub(in crate::store) async fn begun(store: &Store, created_at: i64) -> Execution {
     let execution = Execution {
         id: ExecutionId::generate(),
         owner: OwnerId::admin(),
@@ -38,14 +38,24 @@ async fn begun(store: &Store, created_at: i64) -> Execution {
     execution
 }
 
-fn args() -> Arc<ArgsRecord> {
+pub(in crate::store) fn args() -> Arc<ArgsRecord> {
     Arc::new(ArgsRecord { digest: Digest::of(b"{}"), bytes: 2, copy: "{}".to_owned() })
 }
 
 /// An execution that ended at `finished_at`, with an output of `bytes` bytes.
-async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
+pub(in crate::store) async fn ended(store: &Store, finished_at: i64, bytes: usize) -> ExecutionId {
+    let execution = begun(store, 0).await;
+    end(store, execution, finished_at, bytes).await
+}
+
+/// The same for one that has begun.
+pub(in crate::store) async fn end(
+    store: &Store,
+    mut execution: Execution,
+    finished_at: i64,
+    bytes: usize,
+) -> ExecutionId {
     let text = format!("\"{}\"", "x".repeat(bytes - 2));
-    let mut execution = begun(store, 0).await;
     execution.status = Status::Success;
     execution.finished_at = Some(finished_at);
     let output_copy = Some(redacted_copy(&text, 64));

@@ -23,6 +23,8 @@ use crate::campaign::{self, Random};
 
 /// Cuts when no campaign asks for more.
 const CUTS: usize = 40;
+/// Cuts of which one must find that the journal was not synced.
+const JOURNAL_CUTS: usize = 60;
 
 /// The library that is preloaded, built into `dir`.
 fn recorder(dir: &Path) -> PathBuf {
@@ -135,4 +137,16 @@ async fn the_power_cuts_find_what_a_missing_sync_loses() {
         println!("without syncs of {what}: {loss:?}");
         assert!(loss.is_some(), "a host that does not sync {what} passes");
     }
+    // What the journal has is in the database soon after.
+    let mut found = None;
+    for cut in cuts(&recording, JOURNAL_CUTS, &mut random) {
+        let disk = Disk::after(&recording, cut, |path| path.contains(".journal-"));
+        let dir = rebuilt(&disk, Unsynced::Lost, &mut random);
+        found = loss(dir, &Known::after(&recording.calls[..cut])).await;
+        if found.is_some() {
+            break;
+        }
+    }
+    println!("without syncs of the journal: {found:?}");
+    assert!(found.is_some(), "a host that does not sync the journal passes");
 }

@@ -78,7 +78,7 @@ async fn a_secret_is_found_nowhere_but_at_its_upstream_whatever_that_repeats() {
     let dir = host.kill();
     let mut all = Vec::new();
     files(dir.path(), &mut all);
-    for name in ["skillvisor.db", "skillvisor.db-wal", "/log", "secrets.key"] {
+    for name in ["skillvisor.db", "skillvisor.db-wal", "skillvisor.journal-0", "/log", "secrets.key"] {
         assert!(all.iter().any(|(file, bytes)| file.ends_with(name) && !bytes.is_empty()), "{name}");
     }
     for (name, bytes) in &all {

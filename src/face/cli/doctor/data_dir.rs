@@ -10,7 +10,7 @@ use crate::face::cli::table;
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, LOCK_FILE};
 use crate::secrets::KEY_FILE;
-use crate::store::{self, BACKUP_NAME};
+use crate::store::{self, BACKUP_NAME, JOURNAL_NAMES};
 
 use super::Check;
 
@@ -20,7 +20,15 @@ const LITTLE: u64 = 2 << 30;
 /// A disk that takes longer for one write is the bottleneck of every execution.
 const SLOW_SYNC: Duration = Duration::from_millis(20);
 /// What was asked and answered, and who holds the lock.
-const RECORDS: [&str; 5] = ["skillvisor.db", "skillvisor.db-wal", "skillvisor.db-shm", BACKUP_NAME, LOCK_FILE];
+const RECORDS: [&str; 7] = [
+    "skillvisor.db",
+    "skillvisor.db-wal",
+    "skillvisor.db-shm",
+    JOURNAL_NAMES[0],
+    JOURNAL_NAMES[1],
+    BACKUP_NAME,
+    LOCK_FILE,
+];
 /// How often a write is timed.
 const SYNCS: usize = 9;
 

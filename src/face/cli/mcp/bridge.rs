@@ -107,9 +107,11 @@ impl Bridge {
         }
         let is_news = head.is("subscriptions/listen");
         let answered = tokio::select! {
-            answered = self.exchange(&head, text) => answered,
+            // First, so that what was cancelled is not answered, even where its answer has come too.
+            biased;
             () = cancelled.cancelled() => return,
             () = self.0.closing.cancelled(), if is_news => return,
+            answered = self.exchange(&head, text) => answered,
         };
         self.0.waiting.lock().remove(&id.to_string());
         if let Err(why) = answered.filter_unanswered(&head) {
@@ -178,6 +180,8 @@ impl Bridge {
                 () = self.0.closing.cancelled() => return,
             };
             match message {
+                // An answer comes here only to what was cancelled: who asked has left.
+                Ok(Some(message)) if is_answer(&message) => {}
                 Ok(Some(message)) if is_message(&message) => self.line(&message),
                 _ => return,
             }
