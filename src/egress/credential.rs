@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Method};
 
-use crate::model::{Code, Error, Layer, NetworkRule, SecretName, SecretValue};
+use crate::model::{Code, Digest, Error, Layer, NetworkRule, SecretName, SecretValue};
 
 use super::failure::Failure;
 use super::rule::allows;
@@ -121,12 +121,26 @@ pub struct Credentials {
     usable: Vec<Arc<Credential>>,
     withheld: Vec<Withheld>,
     used: AtomicBool,
+    sealing: Option<Digest>,
 }
 
 impl Credentials {
     /// Of those that the run may use, in the order of the manifest, and of those it may not.
     pub fn new(usable: Vec<Credential>, withheld: Vec<Withheld>) -> Self {
-        Self { usable: usable.into_iter().map(Arc::new).collect(), withheld, used: AtomicBool::new(false) }
+        let usable = usable.into_iter().map(Arc::new).collect();
+        Self { usable, withheld, used: AtomicBool::new(false), sealing: None }
+    }
+
+    /// The same, with what is another one when any of them is, or was stored anew. It must not tell
+    /// anything of their values.
+    #[must_use]
+    pub fn sealed_as(self, sealing: Digest) -> Self {
+        Self { sealing: Some(sealing), ..self }
+    }
+
+    /// What is the same for the same secrets only, if it was said.
+    pub fn sealing(&self) -> Option<Digest> {
+        self.sealing
     }
 
     /// What a request is sent with. Of several that go into one header, the first one counts.

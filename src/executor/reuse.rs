@@ -8,7 +8,8 @@ use super::Admitted;
 /// fresh one: the skill asks for it, both keys allow it, and no other skill called it.
 ///
 /// What a guest keeps in its memory is what it saw with its powers. So everything that decides on
-/// these counts, the calling key before all.
+/// these counts, the calling key before all. Which secrets it had counts too, and is looked at
+/// where the instance is kept: there they are the very ones that were opened for the run.
 pub(super) fn whose(admitted: &Admitted) -> Option<Digest> {
     let (skill, key) = (&admitted.skill.skill, &admitted.caller.key);
     if !skill.is_reused() || !key.may_reuse() || admitted.line.depth() > 0 {

@@ -23,6 +23,8 @@ pub struct Install {
     pub login: Option<Login>,
     /// The digest that the component must have.
     pub digest: Option<Digest>,
+    /// The digest that the `SKILL.md` of a skill folder must have; a component alone has none.
+    pub skill_md_digest: Option<Digest>,
     /// What is said about the skill. What it leaves open is taken from the component, else from
     /// the source. A skill folder has its own.
     pub manifest: Option<Manifest>,
@@ -57,7 +59,7 @@ impl Install {
     /// Whatever `source` has, as it is.
     pub fn new(source: Source) -> Self {
         let (part, named) = (GitPart::default(), Named::default());
-        Self { source, part, login: None, digest: None, manifest: None, named }
+        Self { source, part, login: None, digest: None, skill_md_digest: None, manifest: None, named }
     }
 }
 
@@ -83,7 +85,7 @@ impl Host {
         respond_async: bool,
         mut count: impl FnMut(usize) -> Result<(), Error>,
     ) -> Result<Registered, Error> {
-        let Install { source, part, login, digest, manifest, named } = install;
+        let Install { source, part, login, digest, skill_md_digest: wanted, manifest, named } = install;
         let has_manifest = manifest.is_some();
         let manifest = manifest.unwrap_or_default();
         self.registry.foresee(caller, &named.clone().over(manifest.clone()))?;
@@ -109,10 +111,13 @@ impl Host {
         };
         require(told, staged.digest, "/source")?;
         require(digest, staged.digest, "/digest")?;
+        let skill_md_digest = manifest.skill_md.as_ref().map(|text| Digest::of(text.as_bytes()));
+        require_skill_md(wanted, skill_md_digest)?;
         let mut manifest = named.over(manifest);
         let (kind, from) = (source.kind().to_owned(), source.to_string());
         let GitPart { skill, reference } = part;
-        let source = SkillSource { kind, from, manifest_digest, skill, reference, digest: staged.digest };
+        let source =
+            SkillSource { kind, from, manifest_digest, skill, reference, digest: staged.digest, skill_md_digest };
         manifest.origin = Some(Origin { source, suggested });
         self.registry.register(caller, manifest, staged, respond_async).await
     }
@@ -170,4 +175,12 @@ fn require(expected: Option<Digest>, digest: Digest, pointer: &str) -> Result<()
             Err(Error::at(Code::DigestMismatch, pointer, detail))
         }
     }
+}
+
+/// Refuses a folder with another `SKILL.md` than it should have, and a component without any.
+fn require_skill_md(wanted: Option<Digest>, digest: Option<Digest>) -> Result<(), Error> {
+    let Some(wanted) = wanted.filter(|wanted| Some(*wanted) != digest) else { return Ok(()) };
+    let came = digest.map_or_else(|| "none came".to_owned(), |digest| format!("what came has {digest}"));
+    let detail = format!("the SKILL.md should have the digest {wanted}, and {came}");
+    Err(Error::at(Code::DigestMismatch, "/skillMdDigest", detail))
 }

@@ -252,6 +252,9 @@ pub struct SkillSource {
     pub reference: Option<String>,
     /// The digest of the component.
     pub digest: Digest,
+    /// The digest of the `SKILL.md`, if it came as a folder: grants and instructions are in there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill_md_digest: Option<Digest>,
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::egress::{Credential, Credentials, Place, Withheld};
-use crate::model::{Error, Key, Layer, OwnerId, SecretGrant, SecretName, Skill};
+use crate::model::{Digest, Error, Key, Layer, OwnerId, SecretGrant, SecretName, Skill};
 use crate::store::SecretRecord;
 
 use super::{Secrets, key, seal};
@@ -17,7 +17,7 @@ impl Secrets {
     /// `internal` if one does not open: its row was changed by somebody else than this host.
     pub fn for_run(&self, caller: &Key, skill: &Skill, above: &[Option<Vec<String>>]) -> Result<Credentials, Error> {
         let ceiling = caller.max_secrets();
-        let (mut usable, mut withheld) = (Vec::new(), Vec::new());
+        let (mut usable, mut withheld, mut sealings) = (Vec::new(), Vec::new(), Vec::new());
         for grant in &skill.grants.secrets {
             let found = self.find(&caller.owner, grant.name(), &skill.owner);
             let layer = [(&skill.frozen_secrets, Layer::Registrar), (&ceiling, Layer::Caller)]
@@ -25,7 +25,10 @@ impl Secrets {
                 .chain(above.iter().map(|ceiling| (ceiling, Layer::Parent)))
                 .find_map(|(ceiling, layer)| (!grant.is_within(ceiling.as_deref())).then_some(layer));
             match (found, layer) {
-                (Some(record), None) => usable.push(self.opened(&record, grant)?),
+                (Some(record), None) => {
+                    usable.push(self.opened(&record, grant)?);
+                    sealings.push(record);
+                }
                 (found, layer) => withheld.push(Withheld {
                     name: grant.name().clone(),
                     origin: found.map(|record| record.origin.clone()),
@@ -34,7 +37,9 @@ impl Secrets {
                 }),
             }
         }
-        Ok(Credentials::new(usable, withheld))
+        let credentials = Credentials::new(usable, withheld);
+        // Only an instance that is kept has to be told apart from one with other secrets.
+        Ok(if skill.is_reused() { credentials.sealed_as(sealing(&sealings)) } else { credentials })
     }
 
     fn find(&self, owner: &OwnerId, name: &SecretName, skill_owner: &OwnerId) -> Option<Arc<SecretRecord>> {
@@ -54,4 +59,13 @@ impl Secrets {
             only: grant.only().cloned(),
         })
     }
+}
+
+/// What is another one once any of these is stored anew: each sealing has its own nonce.
+fn sealing(records: &[Arc<SecretRecord>]) -> Digest {
+    let each = |record: &Arc<SecretRecord>| {
+        let SecretRecord { owner, name, version, nonce, .. } = &**record;
+        format!("{:?}", (owner, name, version, nonce))
+    };
+    Digest::of(records.iter().map(each).collect::<Vec<_>>().join("\n").as_bytes())
 }

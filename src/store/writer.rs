@@ -208,7 +208,8 @@ impl Group {
             // thread lives on: a bug in one question must not end all writing.
             self.replies.push(reply.map_err(|_| Error::internal("a write panicked"))?);
             next = if open && self.replies.len() < GROUP { waiting(jobs) } else { None };
-            if next.is_some() {
+            if open {
+                // Also behind the last one: what woke the thread meanwhile has been taken out of the line.
                 begun = self.apply(&mut done);
             }
         }

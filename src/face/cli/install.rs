@@ -84,9 +84,12 @@ pub(super) async fn run(output: Output, client: &Client, args: &InstallArgs) -> 
     let pinned = lock
         .as_ref()
         .filter(|_| !args.update)
-        .and_then(|lock| lock.digest_of(&shown, args.skill.as_deref(), args.reference.as_deref()));
-    if let Some(digest) = args.digest.as_deref().or(pinned) {
+        .and_then(|lock| lock.of_source(&shown, args.skill.as_deref(), args.reference.as_deref()));
+    if let Some(digest) = args.digest.as_deref().or(pinned.map(|locked| locked.digest.as_str())) {
         body["digest"] = digest.into();
+    }
+    if let Some(digest) = pinned.and_then(|locked| locked.skill_md_digest.as_deref()) {
+        body["skillMdDigest"] = digest.into();
     }
     let skill = one(output, client, &body).await?;
     if let (Some(lock), Some(file), Some(locked)) = (&mut lock, &args.lock, Locked::of(&skill)) {
@@ -111,10 +114,10 @@ async fn all(
             Failure::usage("the lock file has nothing in it").hint("skillvisor install SOURCE --lock FILE adds to it")
         );
     }
-    for Locked { name, version, source, skill, reference, digest, .. } in skills {
+    for Locked { name, version, source, skill, reference, digest, skill_md_digest, .. } in skills {
         let mut body = body(args, login)?;
         let known = json!({ "name": name, "version": version, "source": source, "digest": digest });
-        for (name, text) in [("skill", skill), ("ref", reference)] {
+        for (name, text) in [("skill", skill), ("ref", reference), ("skillMdDigest", skill_md_digest)] {
             if let Some(text) = text {
                 body[name] = text.into();
             }

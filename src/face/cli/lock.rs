@@ -45,6 +45,9 @@ pub(super) struct Locked {
     manifest_digest: Option<String>,
     /// The digest of its component.
     pub(super) digest: String,
+    /// The digest of its `SKILL.md`, if it came as a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) skill_md_digest: Option<String>,
 }
 
 impl Locked {
@@ -60,6 +63,7 @@ impl Locked {
             reference: text("ref"),
             manifest_digest: text("manifestDigest"),
             digest: value::text(source, "digest"),
+            skill_md_digest: text("skillMdDigest"),
         })
     }
 }
@@ -86,10 +90,10 @@ impl Lock {
         if lock.version == VERSION { Ok(lock) } else { Err(wrong(format!("its version is {}", lock.version))) }
     }
 
-    /// The digest that what comes from `source` must have.
-    pub(super) fn digest_of(&self, source: &str, skill: Option<&str>, reference: Option<&str>) -> Option<&str> {
+    /// What was installed from `source`, and must come from there again.
+    pub(super) fn of_source(&self, source: &str, skill: Option<&str>, reference: Option<&str>) -> Option<&Locked> {
         let wanted = (source, skill, reference);
-        self.skills.iter().find(|locked| locked.place() == wanted).map(|locked| locked.digest.as_str())
+        self.skills.iter().find(|locked| locked.place() == wanted)
     }
 
     /// Takes a skill in, in the place of what came from the same source under the same name.
@@ -126,7 +130,8 @@ mod tests {
         assert_eq!(Locked::of(&json!({ "name": "a", "source": null })), None);
         lock.write(&file).unwrap();
         let lock = Lock::read(&file).unwrap();
-        assert_eq!((lock.skills.len(), lock.digest_of("r.example/a:1", None, None)), (1, Some("sha256:2")));
+        let found = lock.of_source("r.example/a:1", None, None).unwrap();
+        assert_eq!((lock.skills.len(), found.digest.as_str()), (1, "sha256:2"));
         for bad in ["version = 2", "version = 1\nx = 1", "[[skill]]"] {
             fs::write(&file, bad).unwrap();
             assert!(Lock::read(&file).is_err(), "{bad}");

@@ -43,6 +43,10 @@ pub(super) struct InstallBody {
     /// The digest that the component must have.
     #[schema(schema_with = shapes::digest, required = false)]
     digest: Option<Digest>,
+    /// The digest that the `SKILL.md` of the skill folder must have.
+    #[serde(rename = "skillMdDigest")]
+    #[schema(schema_with = shapes::digest, required = false)]
+    skill_md_digest: Option<Digest>,
     /// For whom it is registered; admin keys only.
     #[serde(alias = "apiKeyId")]
     #[schema(value_type = Option<String>)]
@@ -77,7 +81,8 @@ impl InstallBody {
         }
         let part = GitPart::new(self.skill, self.reference)?;
         let named = Named { name: self.name, version: self.version, description: self.description, owner: self.owner };
-        Ok(Install { source, part, login, digest: self.digest, manifest, named })
+        let (digest, skill_md_digest) = (self.digest, self.skill_md_digest);
+        Ok(Install { source, part, login, digest, skill_md_digest, manifest, named })
     }
 }
 

@@ -94,6 +94,9 @@ pub(super) struct SkillSource {
     /// The digest of the component.
     #[schema(schema_with = digest)]
     digest: String,
+    /// The digest of the `SKILL.md`, if it came as a skill folder.
+    #[schema(required = false, schema_with = digest)]
+    skill_md_digest: String,
 }
 
 /// How far a skill may go in its owner's workspace.

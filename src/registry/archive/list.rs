@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 
 use crate::model::{Error, quotable};
 
+use super::again::{Sizes, require_same_name, zip64_sizes};
 use super::names::{require_distinct, require_plain};
 use super::{malformed, too_large};
 
@@ -27,6 +28,8 @@ const LOCAL: usize = 30;
 /// Bits of an entry's flags: encrypted in one of three ways; sizes that follow the content.
 const ENCRYPTED: u16 = 1 | 1 << 6 | 1 << 13;
 const SIZES_FOLLOW: u16 = 1 << 3;
+/// That the name is UTF-8: a reader who goes by it finds another name where it is not set.
+const UTF8: u16 = 1 << 11;
 /// What stands for "see elsewhere" where a number does not fit.
 const ELSEWHERE: u32 = u32::MAX;
 
@@ -70,13 +73,13 @@ pub(super) fn entries(file: &File, most: u64) -> Result<Vec<Entry>, Error> {
         let listed = Listed::take(&mut rest)?;
         let (local, start) = listed.local(file)?;
         let next = start.saturating_add(listed.compressed.into());
-        let follows = listed.flags & SIZES_FOLLOW != 0;
+        let follows = (listed.flags & SIZES_FOLLOW != 0).then(|| listed.sizes());
         found.push((Place { local, next, follows }, listed.into_entry(start)?));
     }
     if !rest.0.is_empty() {
         return Err(malformed("its list has more files than its end says"));
     }
-    require_gapless(found.iter().map(|(place, _)| place), end.list_start)?;
+    require_gapless(file, found.iter().map(|(place, _)| place), end.list_start)?;
     let entries: Vec<Entry> = found.into_iter().map(|(_, entry)| entry).collect();
     require_distinct(&entries)?;
     let total: u64 = entries.iter().map(|entry| entry.size).sum();
@@ -92,23 +95,30 @@ struct Place {
     local: u64,
     /// Where its content ends.
     next: u64,
-    /// Whether its sizes come once more behind that.
-    follows: bool,
+    /// What must come once more behind that, if it does.
+    follows: Option<Sizes>,
 }
 
-/// Refuses entries that share bytes, and bytes that are no entry's.
-fn require_gapless<'a>(places: impl Iterator<Item = &'a Place>, list_start: u64) -> Result<(), Error> {
+/// Refuses entries that share bytes, bytes that are no entry's, and sizes behind an entry that are
+/// not its own.
+fn require_gapless<'a>(file: &File, places: impl Iterator<Item = &'a Place>, list_start: u64) -> Result<(), Error> {
     let mut places: Vec<_> = places.collect();
     places.sort_by_key(|place| place.local);
-    let first = places.first().map_or(list_start, |place| place.local);
+    let unfit = || malformed("its files overlap, or it has bytes that belong to none");
+    if places.first().map_or(list_start, |place| place.local) != 0 {
+        return Err(unfit());
+    }
     let starts = places.iter().skip(1).map(|place| place.local).chain([list_start]);
-    let fits = |(place, start): (&&Place, u64)| match start.checked_sub(place.next) {
-        Some(0) => !place.follows,
-        Some(between) => place.follows && matches!(between, 12 | 16 | 20 | 24),
-        None => false,
-    };
-    if first != 0 || !places.iter().zip(starts).all(fits) {
-        return Err(malformed("its files overlap, or it has bytes that belong to none"));
+    for (place, start) in places.iter().zip(starts) {
+        match (start.checked_sub(place.next), &place.follows) {
+            (Some(0), None) => {}
+            (Some(between @ (12 | 16 | 20 | 24)), Some(sizes)) => {
+                if !sizes.are(&read(file, place.next, between as usize)?) {
+                    return Err(malformed("its list says something else of a file than what follows it"));
+                }
+            }
+            _ => return Err(unfit()),
+        }
     }
     Ok(())
 }
@@ -171,6 +181,7 @@ impl Listed {
         record.require(b"PK\x01\x02")?;
         let [name, extra, comment] = [record.u16(28)?, record.u16(30)?, record.u16(32)?].map(usize::from);
         let name = record.bytes(LISTED, name)?;
+        require_same_name(record.bytes(LISTED + name.len(), extra)?, name)?;
         rest.0 = rest.0.get(LISTED + name.len() + extra + comment..).ok_or_else(cut)?;
         let name = String::from_utf8(name.to_vec()).map_err(|_| malformed("it has a name that is not UTF-8"))?;
         require_plain(&name)?;
@@ -190,22 +201,39 @@ impl Listed {
         Ok(listed)
     }
 
+    fn sizes(&self) -> Sizes {
+        Sizes { crc: self.crc, compressed: self.compressed, size: self.size }
+    }
+
     /// Where its header and its content begin, once the header says what the list says.
     fn local(&self, file: &File) -> Result<(u64, u64), Error> {
         let at = u64::from(self.local);
         let header = read(file, at, LOCAL)?;
         let header = Record(&header);
         header.require(b"PK\x03\x04")?;
-        let (name, extra) = (header.u16(26)?, header.u16(28)?);
-        let is_same = read(file, at + LOCAL as u64, name.into())? == self.name.as_bytes()
+        let (name, extra) = (usize::from(header.u16(26)?), usize::from(header.u16(28)?));
+        let behind = read(file, at + LOCAL as u64, name + extra)?;
+        let (its_name, extra_fields) = behind.split_at(name);
+        let is_same = its_name == self.name.as_bytes()
             && header.u16(8)? == self.method
-            && (header.u16(6)? ^ self.flags) & (ENCRYPTED | SIZES_FOLLOW) == 0;
-        let is = |at, size: u32| header.u32(at).map(|here| here == size || here == ELSEWHERE);
-        let has_sizes = self.flags & SIZES_FOLLOW == 0;
-        if !is_same || (has_sizes && !(header.u32(14)? == self.crc && is(18, self.compressed)? && is(22, self.size)?)) {
+            && (header.u16(6)? ^ self.flags) & (ENCRYPTED | SIZES_FOLLOW | UTF8) == 0;
+        if !is_same || !self.has_sizes(&header, extra_fields)? {
             return Err(malformed(format!("its list says something else of {:?} than the file", quotable(&self.name))));
         }
-        Ok((at, at + (LOCAL as u64) + u64::from(name) + u64::from(extra)))
+        require_same_name(extra_fields, self.name.as_bytes())?;
+        Ok((at, at + (LOCAL + name + extra) as u64))
+    }
+
+    /// Whether its header has the sizes of the list; where they follow, it may also say nothing.
+    fn has_sizes(&self, header: &Record<'_>, extra: &[u8]) -> Result<bool, Error> {
+        let [crc, compressed, size] = [header.u32(14)?, header.u32(18)?, header.u32(22)?];
+        let follow = self.flags & SIZES_FOLLOW != 0;
+        let is = |here: u32, listed: u32| here == listed || here == ELSEWHERE || (follow && here == 0);
+        let zip64 = follow
+            || (compressed != ELSEWHERE && size != ELSEWHERE)
+            || zip64_sizes(extra)? == Some([self.size.into(), self.compressed.into()]);
+        let crc = crc == self.crc || (follow && crc == 0);
+        Ok(crc && is(compressed, self.compressed) && is(size, self.size) && zip64)
     }
 
     fn into_entry(self, start: u64) -> Result<Entry, Error> {
@@ -236,18 +264,18 @@ impl Listed {
 }
 
 /// Bytes with little-endian numbers in them.
-struct Record<'a>(&'a [u8]);
+pub(super) struct Record<'a>(pub(super) &'a [u8]);
 
 impl<'a> Record<'a> {
-    fn bytes(&self, at: usize, length: usize) -> Result<&'a [u8], Error> {
+    pub(super) fn bytes(&self, at: usize, length: usize) -> Result<&'a [u8], Error> {
         self.0.get(at..at + length).ok_or_else(cut)
     }
 
-    fn u16(&self, at: usize) -> Result<u16, Error> {
+    pub(super) fn u16(&self, at: usize) -> Result<u16, Error> {
         self.0.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u16::from_le_bytes(*bytes)).ok_or_else(cut)
     }
 
-    fn u32(&self, at: usize) -> Result<u32, Error> {
+    pub(super) fn u32(&self, at: usize) -> Result<u32, Error> {
         self.0.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_le_bytes(*bytes)).ok_or_else(cut)
     }
 
@@ -256,7 +284,7 @@ impl<'a> Record<'a> {
     }
 }
 
-fn cut() -> Error {
+pub(super) fn cut() -> Error {
     malformed("it ends too early")
 }
 

@@ -4,6 +4,7 @@
 //! of it is expanded (`list`), and what is expanded is compared with that (`content`). No more of it is
 //! in memory than its list, one chunk and its `SKILL.md`.
 
+mod again;
 mod content;
 mod list;
 mod names;

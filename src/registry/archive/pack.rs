@@ -13,6 +13,11 @@ pub(crate) struct Item {
     pub(crate) local_name: Vec<u8>,
     pub(crate) method: u16,
     pub(crate) flags: u16,
+    /// What is different in the flags of the header before the content.
+    pub(crate) local_flags: u16,
+    /// The extra fields in the list, and before the content.
+    pub(crate) extra: Vec<u8>,
+    pub(crate) local_extra: Vec<u8>,
     pub(crate) crc: u32,
     pub(crate) size: u32,
     pub(crate) mode: u32,
@@ -39,6 +44,9 @@ impl Item {
             local_name: name.into(),
             method: 0,
             flags: 0,
+            local_flags: 0,
+            extra: Vec::new(),
+            local_extra: Vec::new(),
             crc: crc.sum(),
             size: content.len().try_into().unwrap(),
             mode: 0o100_644,
@@ -47,15 +55,15 @@ impl Item {
         }
     }
 
-    fn fields(&self, name: &[u8]) -> Vec<u8> {
+    fn fields(&self, (name, extra): (&[u8], &[u8]), flags: u16) -> Vec<u8> {
         let mut fields = Vec::new();
-        for number in [20, self.flags, self.method, 0, 0] {
+        for number in [20, flags, self.method, 0, 0] {
             fields.extend(u16::to_le_bytes(number));
         }
         for number in [self.crc, self.bytes.len().try_into().unwrap(), self.size] {
             fields.extend(u32::to_le_bytes(number));
         }
-        for number in [name.len().try_into().unwrap(), 0_u16] {
+        for number in [name, extra].map(|bytes| u16::try_from(bytes.len()).unwrap()) {
             fields.extend(u16::to_le_bytes(number));
         }
         fields
@@ -65,11 +73,12 @@ impl Item {
 /// The entry of one file in the list, which says that its header is at `at`.
 pub(crate) fn listed(item: &Item, at: u32) -> Vec<u8> {
     let mut record = b"PK\x01\x02\x14\x03".to_vec();
-    record.extend(item.fields(&item.name));
+    record.extend(item.fields((&item.name, &item.extra), item.flags));
     record.extend([0; 6]);
     record.extend(u32::to_le_bytes(item.mode << 16));
     record.extend(u32::to_le_bytes(at));
     record.extend(&item.name);
+    record.extend(&item.extra);
     record
 }
 
@@ -88,8 +97,10 @@ pub(crate) fn zip(items: &[Item]) -> Vec<u8> {
     for item in items {
         list.extend(listed(item, zip.len().try_into().unwrap()));
         zip.extend(b"PK\x03\x04");
-        zip.extend(item.fields(&item.local_name));
+        let flags = item.flags ^ item.local_flags;
+        zip.extend(item.fields((&item.local_name, &item.local_extra), flags));
         zip.extend(&item.local_name);
+        zip.extend(&item.local_extra);
         zip.extend(&item.bytes);
         zip.extend(&item.behind);
     }

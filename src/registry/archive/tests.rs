@@ -38,6 +38,18 @@ fn named(name: &str) -> Vec<u8> {
     with(Item::new(name, b"x"))
 }
 
+/// An extra field of this kind.
+fn field(kind: u16, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap();
+    [&kind.to_le_bytes(), &length.to_le_bytes(), content].concat()
+}
+
+/// What follows the content of a file whose sizes follow.
+fn sizes(item: &Item) -> Vec<u8> {
+    let numbers = [item.crc, item.bytes.len().try_into().unwrap(), item.size];
+    [b"PK\x07\x08".to_vec(), numbers.map(u32::to_le_bytes).concat()].concat()
+}
+
 fn change(archive: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut changed = archive.to_vec();
     changed[at..at + bytes.len()].copy_from_slice(bytes);
@@ -65,7 +77,8 @@ fn a_folder_is_read_at_the_top_and_in_one_folder_whatever_else_is_in_it() {
     below.push(Item::new("__MACOSX/my-skill/._SKILL.md", b"x"));
     assert_eq!(unzipped(&zip(&below)).unwrap(), expected);
     // Sizes may follow the content, and the archive may have a comment.
-    let following = Item { flags: 8, behind: vec![0; 16], ..Item::new("b", b"b") };
+    let following = Item::new("b", b"b");
+    let following = Item { flags: 8, behind: sizes(&following), ..following };
     let mut archive = with(following);
     let at = archive.len() - 2;
     archive[at] = 3;
@@ -174,6 +187,55 @@ fn an_entry_that_is_not_what_the_list_says_is_refused() {
         assert_eq!(code(&with(lie)), Code::Malformed, "{at}");
     }
     assert!(unzipped(&with(item)).is_ok());
+}
+
+#[test]
+fn what_is_said_of_a_file_a_second_time_must_be_the_same() {
+    let item = Item { flags: 8, ..Item::new("b", b"some content") };
+    let sizes = sizes(&item);
+    let (crc, rest) = (&sizes[4..8], &sizes[8..]);
+    let long = [&rest[..4], &[0; 4], &rest[4..], &[0; 4]].concat();
+    let behind = |bytes: &[u8]| with(Item { behind: bytes.to_vec(), ..item.clone() });
+    let good = [sizes.clone(), sizes[4..].to_vec(), [b"PK\x07\x08", crc, &long].concat(), [crc, &long].concat()];
+    for good in good {
+        assert!(unzipped(&behind(&good)).is_ok(), "{good:?}");
+        for at in 0..good.len() {
+            let bad = change(&good, at, &[good[at] ^ 1]);
+            assert_eq!(code(&behind(&bad)), Code::Malformed, "{at} of {}", good.len());
+        }
+    }
+    // A name in UTF-8, in the list or before the content: with the checksum of the other one.
+    let item = Item::new("b", b"some content");
+    let mut crc = flate2::Crc::new();
+    crc.update(b"b");
+    let named = |name: &[u8], crc: u32| field(0x7075, &[&[1], &crc.to_le_bytes()[..], name].concat());
+    let other = field(0x5455, &[0; 5]);
+    for (extra, is_good) in [
+        (named(b"b", crc.sum()), true),
+        ([&other[..], &named(b"b", crc.sum()), &[0; 3]].concat(), true),
+        (named(b"c", crc.sum()), false),
+        (named(b"b", 0), false),
+        ([named(b"b", crc.sum()), named(b"SKILL.md", crc.sum())].concat(), false),
+        (field(0x7075, b""), false),
+        (vec![0x75, 0x70, 9, 0, 1], false),
+        ([&other[..], b"x"].concat(), false),
+    ] {
+        for item in [Item { extra: extra.clone(), ..item.clone() }, Item { local_extra: extra.clone(), ..item.clone() }]
+        {
+            assert_eq!(unzipped(&with(item)).is_ok(), is_good, "{extra:?}");
+        }
+    }
+    // Whether the name is UTF-8.
+    assert!(unzipped(&with(Item { flags: 1 << 11, ..item.clone() })).is_ok());
+    assert_eq!(code(&with(Item { local_flags: 1 << 11, ..item.clone() })), Code::Malformed);
+    // Sizes that stand in an extra field before the content only.
+    for (compressed, is_good) in [(item.bytes.len() as u64, true), (1, false)] {
+        let sizes = [12, compressed].map(u64::to_le_bytes).concat();
+        let archive = zip(&[Item { local_extra: field(1, &sizes), ..Item::new("b", b"some content") }]);
+        let elsewhere = change(&archive, 18, &[0xff; 8]);
+        let skill = unzipped(&elsewhere).unwrap_err();
+        assert_eq!(skill.code == Code::InvalidManifest, is_good, "{skill:?}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use wasmtime::component::{Component, ComponentExportIndex, InstancePre, Linker};
@@ -28,6 +29,14 @@ pub(super) struct Loaded {
     pub(super) memories: u32,
     /// Whether its runs hold threads for long.
     pub(super) lumps: Arc<Lumps>,
+    forgotten: AtomicBool,
+}
+
+impl Loaded {
+    /// Whether the component was forgotten since: its runs go on, and nothing of them is kept.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::Relaxed)
+    }
 }
 
 /// What is made an instance of, and where that is entered.
@@ -139,13 +148,15 @@ impl Components {
             return Ok(loaded);
         }
         let loaded = Arc::new(self.load(digest)?);
-        self.loaded.lock().insert(digest, Arc::clone(&loaded));
-        Ok(loaded)
+        // Of two that loaded it at one time one is there, so that it can be told when it is forgotten.
+        Ok(Arc::clone(self.loaded.lock().entry(digest).or_insert(loaded)))
     }
 
     /// Forgets a component, but not its code.
     pub(super) fn forget(&self, digest: Digest) {
-        self.loaded.lock().remove(&digest);
+        if let Some(loaded) = self.loaded.lock().remove(&digest) {
+            loaded.forgotten.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Removes all code, also that of other engines, but the code of these.
@@ -190,7 +201,7 @@ impl Components {
         let instance = self.linker.instantiate_pre(&component).map_err(unfit)?;
         let entry = entry(&component, instance, shape)?;
         let memories = component.resources_required().map_or(0, |needs| needs.num_memories);
-        Ok(Loaded { entry, memories, lumps: Arc::default() })
+        Ok(Loaded { entry, memories, lumps: Arc::default(), forgotten: AtomicBool::new(false) })
     }
 
     fn load_module(&self, path: &str) -> Result<Loaded, Error> {
@@ -199,7 +210,7 @@ impl Components {
         let module = unsafe { Module::deserialize_file(&self.engine, path) }.map_err(unfit)?;
         let entry = Entry::Module(self.modules.instantiate_pre(&module).map_err(unfit)?);
         let memories = module.resources_required().num_memories;
-        Ok(Loaded { entry, memories, lumps: Arc::default() })
+        Ok(Loaded { entry, memories, lumps: Arc::default(), forgotten: AtomicBool::new(false) })
     }
 }
 

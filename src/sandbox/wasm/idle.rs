@@ -19,6 +19,7 @@ use crate::model::Digest;
 use crate::sandbox::SandboxCall;
 use crate::workspace::WorkspaceGrant;
 
+use super::components::Loaded;
 use super::room::{Room, Taken};
 use super::state::State;
 
@@ -61,6 +62,8 @@ pub(super) struct Kept {
 pub(super) struct Whose {
     component: Digest,
     rest: Digest,
+    /// The very secrets that its requests carry, not their names: it may have been told one.
+    secrets: Option<Digest>,
 }
 
 struct Waiting {
@@ -82,7 +85,7 @@ pub(super) struct Idle {
 impl Whose {
     /// Whose the instance of a call is, if it may be kept.
     pub(super) fn of(call: &SandboxCall) -> Option<Self> {
-        call.reuse.map(|rest| Self { component: call.digest, rest })
+        call.reuse.map(|rest| Self { component: call.digest, rest, secrets: call.credentials.sealing() })
     }
 }
 
@@ -108,12 +111,16 @@ impl Idle {
         found.map(|one| one.kept)
     }
 
-    /// Keeps one, if it has calls left and nobody wants its room.
-    pub(super) fn put(self: &Arc<Self>, whose: Whose, kept: Kept, room: &Room) {
+    /// Keeps one of `loaded`, if it has calls left and nobody wants its room.
+    pub(super) fn put(self: &Arc<Self>, (whose, loaded): (Whose, &Loaded), kept: Kept, room: &Room) {
         if kept.held.calls >= self.settings.max_calls || room.is_tight() || kept.held.store.data().limiter.is_tight() {
             return;
         }
         let mut waiting = self.waiting.lock();
+        // Under the lock: who forgets a component says so before the kept ones are looked through.
+        if loaded.is_forgotten() {
+            return;
+        }
         waiting.push_back(Waiting { whose, since: Instant::now(), kept });
         let surplus = (waiting.len() > self.settings.max_idle).then(|| waiting.pop_front());
         self.count.store(waiting.len(), Ordering::Relaxed);
@@ -134,7 +141,7 @@ impl Idle {
         while self.count.load(Ordering::Relaxed) > 0 && !room.has(memories) && self.drop_oldest() {}
     }
 
-    /// Gives up those of a component.
+    /// Gives up those of a component that was forgotten; none that still runs is kept any more.
     pub(super) fn forget(&self, component: Digest) {
         self.drop_all(|one| one.whose.component == component);
     }
@@ -206,5 +213,64 @@ async fn look_after(idle: Weak<Idle>) {
             idle.watched.store(false, Ordering::Relaxed);
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wasmtime::component::Linker;
+
+    use crate::egress::{EgressSettings, Guard};
+    use crate::sandbox::Inspection;
+    use crate::sandbox::shape::Shape;
+
+    use super::super::budget::Budget;
+    use super::super::components::{Components, Entry};
+    use super::super::engine::{Kind, engine};
+    use super::super::output::Overflow;
+    use super::*;
+
+    #[tokio::test]
+    async fn an_instance_of_what_was_forgotten_while_it_ran_is_not_kept() {
+        let engine = engine(Kind::PLAIN, 8).unwrap().engine;
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("code");
+        let linkers = (Linker::new(&engine), wasmtime::Linker::new(&engine));
+        let components = Components::open(engine.clone(), linkers, place.clone()).unwrap();
+        // A component with nothing in it.
+        let component = b"\0asm\x0d\0\x01\0";
+        let digest = Digest::of(component);
+        let file = place.join(digest.hex());
+        std::fs::write(file.with_extension("cwasm"), engine.precompile_component(component).unwrap()).unwrap();
+        let notes = Inspection { shape: Shape::Typed(Vec::new()), ..Inspection::default() };
+        std::fs::write(file.with_extension("json"), serde_json::to_vec(&notes).unwrap()).unwrap();
+
+        let call = SandboxCall { reuse: Some(Digest::of(b"whose")), ..SandboxCall::detached(digest, "null") };
+        let (whose, room) = (Whose::of(&call).unwrap(), Room::new(64, 512));
+        let (idle, guard) = (Idle::new(ReuseSettings::default()), Guard::new(EgressSettings::default()).unwrap());
+        let budget = Arc::new(Budget::of_this_machine());
+        let loaded = components.get(digest).unwrap();
+        let run = async || {
+            let Entry::Typed(fresh, _) = &loaded.entry else { panic!("it is typed") };
+            let share = (budget.share(&call.context.owner), Overflow::Forgotten);
+            let mut store = Store::new(&engine, State::new(&call, share, Arc::clone(&guard)));
+            store.limiter(|state| &mut state.limiter);
+            store.set_fuel(1_000_000).unwrap();
+            store.set_epoch_deadline(1_000);
+            let instance = fresh.instantiate_async(&mut store).await.unwrap();
+            let taken = room.take(1, 0, call.deadline).await.unwrap();
+            Kept { held: Held { store, instance, calls: 1 }, taken }
+        };
+        idle.put((whose, &loaded), run().await, &room);
+        assert!(idle.take(&call).is_some());
+        let running = run().await;
+        components.forget(digest);
+        idle.forget(digest);
+        idle.put((whose, &loaded), running, &room);
+        assert!(idle.take(&call).is_none());
+        // What comes after is another one.
+        let loaded = components.get(digest).unwrap();
+        idle.put((whose, &loaded), run().await, &room);
+        assert!(idle.take(&call).is_some());
     }
 }

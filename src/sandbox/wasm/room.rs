@@ -44,6 +44,13 @@ impl Part {
         Some(Taken([instance, memories]))
     }
 
+    async fn take_until(&self, memories: u32, deadline: Instant) -> Result<Taken, Error> {
+        match tokio::time::timeout_at(deadline.into(), self.take(memories)).await {
+            Ok(Ok(taken)) => Ok(taken),
+            _ => Err(none()),
+        }
+    }
+
     async fn take(&self, memories: u32) -> Result<Taken, AcquireError> {
         let instance = Arc::clone(&self.instances).acquire_owned().await?;
         let memories = Arc::clone(&self.memories).acquire_many_owned(memories.min(self.most)).await?;
@@ -78,19 +85,23 @@ impl Room {
     ///
     /// `unavailable` if there was none.
     pub(super) async fn take(&self, memories: u32, depth: usize, deadline: Instant) -> Result<Taken, Error> {
-        let part = match depth.checked_sub(1) {
-            None => &self.all,
-            Some(at) => {
-                if let Some(taken) = self.all.take_now(memories) {
-                    return Ok(taken);
-                }
-                self.deeper.get(at).ok_or_else(none)?
-            }
-        };
-        match tokio::time::timeout_at(deadline.into(), part.take(memories)).await {
-            Ok(Ok(taken)) => Ok(taken),
-            _ => Err(none()),
+        if depth == 0 {
+            return self.all.take_until(memories, deadline).await;
         }
+        match self.all.take_now(memories) {
+            Some(taken) => Ok(taken),
+            None => self.take_deeper(memories, depth, deadline).await,
+        }
+    }
+
+    /// The same, of what is kept back for that depth alone.
+    ///
+    /// # Errors
+    ///
+    /// `unavailable` if there was none.
+    pub(super) async fn take_deeper(&self, memories: u32, depth: usize, deadline: Instant) -> Result<Taken, Error> {
+        let part = depth.checked_sub(1).and_then(|at| self.deeper.get(at)).ok_or_else(none)?;
+        part.take_until(memories, deadline).await
     }
 }
 
@@ -128,6 +139,7 @@ mod tests {
         assert_eq!(room.take(1, 1, soon).await.err().unwrap().code, Code::Unavailable);
         assert_eq!(room.take(1, DEPTHS as usize + 1, soon).await.err().unwrap().code, Code::Unavailable);
         chain.remove(0);
+        assert_eq!(room.take_deeper(1, 3, soon).await.err().unwrap().code, Code::Unavailable);
         assert!(room.take(1, 3, soon).await.is_ok());
     }
 }

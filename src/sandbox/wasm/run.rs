@@ -23,7 +23,7 @@ use super::room::{Room, Taken};
 use super::state::State;
 use super::threads::{Handles, Threads};
 use super::ticker::Ticker;
-use super::turns::Turns;
+use super::turns::{Turn, Turns};
 use super::{failures, handler, idle, preview1, preview3, program, typed};
 
 /// What a guest may hand over in one call besides its output, in bytes.
@@ -91,26 +91,16 @@ impl ReadyRun for Guest {
 impl Host {
     /// Runs the call to its end, its deadline, or until it is cancelled.
     async fn run(&self, loaded: Arc<Loaded>, call: SandboxCall) -> Result<SandboxReply, Error> {
-        let whose = Whose::of(&call);
+        let whose = Whose::of(&call).map(|whose| (whose, Arc::clone(&loaded)));
         if let Some(Kept { held, taken }) = self.idle.take(&call) {
             let _ticking = self.ticker.hold();
             let attempt = Attempt::again(held, loaded, call, Arc::clone(&self.egress))?;
             return Ok(self.keep(whose, taken, attempt.run().await));
         }
-        let _turn = match &self.turns {
-            // Those that others wait for came in with these.
-            Some(turns) if call.depth == 0 => tokio::select! {
-                biased;
-                turn = turns.take(&call.context.owner, call.deadline) => Some(turn?),
-                () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(failures::cancelled())),
-            },
-            _ => None,
-        };
-        self.idle.make_room(&self.room, loaded.memories);
         // Given back when the instance is gone, also when this task is ended from outside.
-        let taken = tokio::select! {
+        let (_turn, taken) = tokio::select! {
             biased;
-            taken = self.room.take(loaded.memories, call.depth, call.deadline) => taken?,
+            entered = self.enter(&loaded, &call) => entered?,
             () = call.cancel.cancelled() => return Ok(SandboxReply::without_run(failures::cancelled())),
         };
         let _ticking = self.ticker.hold();
@@ -120,10 +110,30 @@ impl Host {
         Ok(self.keep(whose, taken, ended))
     }
 
+    /// Waits for a turn of the owner's, where there are turns, and for room.
+    async fn enter(&self, loaded: &Loaded, call: &SandboxCall) -> Result<(Option<Turn>, Taken), Error> {
+        let turn = match &self.turns {
+            Some(turns) => turns.take(&call.context.owner, call.depth, call.deadline).await?,
+            None => None,
+        };
+        self.idle.make_room(&self.room, loaded.memories);
+        let taken = if self.turns.is_some() && turn.is_none() {
+            self.room.take_deeper(loaded.memories, call.depth, call.deadline).await?
+        } else {
+            self.room.take(loaded.memories, call.depth, call.deadline).await?
+        };
+        Ok((turn, taken))
+    }
+
     /// Keeps the instance for the next call, if that may have it.
-    fn keep(&self, whose: Option<Whose>, taken: Taken, (reply, held): (SandboxReply, Option<Held>)) -> SandboxReply {
-        if let (Some(whose), Some(held)) = (whose, held) {
-            self.idle.put(whose, Kept { held, taken }, &self.room);
+    fn keep(
+        &self,
+        whose: Option<(Whose, Arc<Loaded>)>,
+        taken: Taken,
+        (reply, held): (SandboxReply, Option<Held>),
+    ) -> SandboxReply {
+        if let (Some((whose, loaded)), Some(held)) = (whose, held) {
+            self.idle.put((whose, &loaded), Kept { held, taken }, &self.room);
         }
         reply
     }

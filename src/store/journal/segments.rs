@@ -247,7 +247,7 @@ fn found(bytes: &[u8]) -> Found {
                 found.records.push((number, record));
             }
             // What was written together ends before a whole block.
-            None if at % BLOCK != 0 => at = at.next_multiple_of(BLOCK),
+            None if !at.is_multiple_of(BLOCK) => at = at.next_multiple_of(BLOCK),
             None => return found,
         }
     }

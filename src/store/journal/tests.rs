@@ -88,3 +88,24 @@ async fn while_the_database_takes_nothing_nothing_begins_and_what_ends_is_kept()
     let id = crate::store::executions::tests::end(&store, running, 5, 100).await;
     assert_eq!(statuses(&store, &[id]).await, [Some(Status::Success)]);
 }
+
+#[tokio::test]
+async fn what_comes_in_while_the_writer_writes_is_put_into_the_database_without_being_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    for at in 0..100 {
+        let work = tokio::spawn({
+            let store = store.clone();
+            async move { store.ping().await }
+        });
+        ended(&store, at, 100).await;
+        work.await.unwrap().unwrap();
+    }
+    let database = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    let rows = || database.query_row("SELECT count(*) FROM ended_executions", [], |row| row.get::<_, u32>(0)).unwrap();
+    let patience = Instant::now() + std::time::Duration::from_secs(30);
+    while rows() < 100 {
+        assert!(Instant::now() < patience, "{} of 100", rows());
+        tokio::task::yield_now().await;
+    }
+}

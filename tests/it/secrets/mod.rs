@@ -6,6 +6,8 @@ mod canary;
 mod command;
 /// A server that repeats what it is told.
 mod echo;
+/// Instances that are kept between calls.
+mod kept;
 /// The key that they are sealed with.
 mod sealing;
 

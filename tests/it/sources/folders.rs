@@ -20,12 +20,7 @@ impl Repository {
         for name in ["hello", "spin", "claim"] {
             let folder = repository.0.path().join("skills").join(name);
             std::fs::create_dir_all(&folder).unwrap();
-            let mut manifest = json!({ "name": name, "version": "2.0.0", "tags": ["from-afar"] });
-            if name == "claim" {
-                manifest["owner"] = "system".into();
-            }
-            let text = format!("---\nname: {name}\ndescription: A skill.\n---\n\n```json skill\n{manifest}\n```\n");
-            std::fs::write(folder.join("SKILL.md"), text).unwrap();
+            std::fs::write(folder.join("SKILL.md"), skill_md(name)).unwrap();
             std::fs::write(folder.join("it.wasm"), guest(if name == "claim" { "hello" } else { name })).unwrap();
         }
         std::fs::write(repository.0.path().join("README.md"), "Skills.").unwrap();
@@ -56,6 +51,14 @@ impl Repository {
     }
 }
 
+fn skill_md(name: &str) -> String {
+    let mut manifest = json!({ "name": name, "version": "2.0.0", "tags": ["from-afar"] });
+    if name == "claim" {
+        manifest["owner"] = "system".into();
+    }
+    format!("---\nname: {name}\ndescription: A skill.\n---\n\n```json skill\n{manifest}\n```\n")
+}
+
 fn ok(body: Vec<u8>) -> Option<Page> {
     Some(("200 OK", "content-type: application/zip\r\n".to_owned(), body))
 }
@@ -81,7 +84,8 @@ async fn a_skill_folder_of_a_repository_is_installed_from_a_git_host() {
     let none = key(&host, &[]).await;
     let made = install_as(&host, &none, json!({ "source": "acme/skills", "skill": "hello" })).await;
     assert_eq!(made.status, 201, "{}", made.body);
-    let source = json!({ "kind": "git", "from": "acme/skills", "skill": "hello", "digest": digest(&guest("hello")) });
+    let source = json!({ "kind": "git", "from": "acme/skills", "skill": "hello", "digest": digest(&guest("hello")),
+        "skillMdDigest": digest(skill_md("hello").as_bytes()) });
     assert_eq!((&made.body["source"], &made.body["sourceProvider"]), (&source, &json!("git")));
     assert_eq!((&made.body["version"], &made.body["tags"]), (&json!("2.0.0"), &json!(["from-afar"])));
     let tagged = json!({ "source": "acme/skills", "skillId": "spin", "ref": "refs/tags/v1", "name": "other" });
@@ -94,6 +98,7 @@ async fn a_skill_folder_of_a_repository_is_installed_from_a_git_host() {
         (json!({ "source": "evil/skills", "skill": "hello" }), "403 denied"),
         (json!({ "source": "acme/skills", "skill": "hello", "manifest": {} }), "422 invalid_manifest"),
         (json!({ "source": "acme/skills", "skill": "hello", "digest": digest(b"x") }), "409 digest_mismatch"),
+        (json!({ "source": "acme/skills", "skill": "hello", "skillMdDigest": digest(b"x") }), "409 digest_mismatch"),
     ] {
         let refused = install_as(&host, &none, more.clone()).await;
         assert_eq!(refused.summary(), refusal, "{more}: {}", refused.body);
@@ -142,4 +147,37 @@ async fn a_zipped_skill_folder_at_a_url_is_installed_with_its_manifest() {
     );
     assert_eq!(install("/broken.zip", json!({ "name": "broken" })).await.summary(), "400 malformed");
     super::is_tidy(&host).await;
+}
+
+// The site answers while a command is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_file_pins_the_text_of_a_folder_too() {
+    let authority = Authority::new();
+    let repository = Repository::new();
+    let first = repository.folder("hello");
+    let text = skill_md("hello").replace("A skill.", "Another one.");
+    std::fs::write(repository.0.path().join("skills/hello/SKILL.md"), &text).unwrap();
+    let who = ["-c", "user.name=it", "-c", "user.email=it@it.example"];
+    repository.git(&[&who[..], &["commit", "--quiet", "--all", "--message", "Text"]].concat());
+    let served = std::sync::Arc::new(parking_lot::Mutex::new(first));
+    let shown = std::sync::Arc::clone(&served);
+    let site = Site::start(&authority, move |path, _| (path == "/hello.zip").then(|| ok(shown.lock().clone()))?).await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("skills.lock");
+    let lock = ["--lock", file.to_str().unwrap()];
+    let source = site.url("/hello.zip");
+    let install = async |arguments: &[&str], exit| {
+        let host = host_with(&authority, &[]);
+        run(&mut command(&host.dir.path().join("data"), &[&["install"], arguments, &lock].concat())).expect(exit);
+        std::fs::read_to_string(&file).unwrap()
+    };
+    let pins = |text: &str| format!("skillMdDigest = {:?}", digest(text.as_bytes()));
+    let locked = install(&[&source], 0).await;
+    assert!(locked.contains(&pins(&skill_md("hello"))), "{locked}");
+    install(&[], 0).await;
+    // The component is the same.
+    *served.lock() = repository.folder("hello");
+    install(&[], 5).await;
+    assert_eq!(install(&[&source], 5).await, locked);
+    assert!(install(&[&source, "--update"], 0).await.contains(&pins(&text)));
 }
