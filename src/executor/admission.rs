@@ -355,7 +355,7 @@ mod tests {
     }
     #[tokio::test]
     async fn what_waits_on_its_own_stands_behind_no_long_line_of_another_owner() {
-        let gate = admission(1, 1, 200);
+        let gate = admission(1, 1, 400);
         let (a, b): (OwnerId, OwnerId) = ("a".parse().unwrap(), "b".parse().unwrap());
         let running = gate.queue(&a, 1).unwrap().come().await.unwrap();
         let mut line: Vec<_> = (0..100).map(|_| gate.queue(&a, 1).unwrap()).collect();
