@@ -173,15 +173,12 @@ impl Host {
             reuse: options.reuse,
         };
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
-        let registry = (blobs, options.approval);
-        let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), registry).await?;
-        let retention = Retention {
-            store: store.clone(),
-            clock: options.clock.clone(),
-            telemetry: Arc::clone(&telemetry),
-            keep: options.keep_results,
-        };
+        let kept = (blobs, options.approval);
+        let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
+        let (keep, clock) = (options.keep_results, options.clock.clone());
+        let retention = Retention { store: store.clone(), clock, telemetry: Arc::clone(&telemetry), keep };
         let parts = ExecutorParts {
+            spent: store.key_days(options.clock.now_ms()).await?,
             store: store.clone(),
             access: Arc::clone(&access),
             secrets: Arc::clone(&secrets),

@@ -137,6 +137,10 @@ impl Access {
         if let Some(limit) = new.ceilings.limits.zero() {
             return Err(Error::at(Code::Malformed, format!("/ceilings/limits/{limit}"), "must be larger than 0"));
         }
+        if new.ceilings.rates.executions_per_minute == Some(0) {
+            let detail = "must be larger than 0; a key without the scope skills:execute runs nothing";
+            return Err(Error::at(Code::Malformed, "/ceilings/rates/executionsPerMinute", detail));
+        }
         if new.expires_at.is_some_and(|end| end <= self.clock.now_ms()) {
             return Err(Error::at(Code::Malformed, "/expiresAt", "must lie ahead: a key that has ended opens nothing"));
         }

@@ -13,6 +13,8 @@ pub enum Failure {
     Unsafe(&'static str),
     /// A layer has no rule for it.
     Denied(Layer),
+    /// The budget of the key that calls is used up.
+    UsedUp,
     /// It has a header of its own where the guard puts this secret.
     OwnHeader(SecretName),
     /// The host stands for an address that is not of the public internet. The address is for
@@ -77,6 +79,7 @@ impl fmt::Display for Failure {
             Self::Denied(Layer::Parent) => f.write_str("the key that registered a calling skill may not grant it"),
             Self::Denied(Layer::Caller) => f.write_str("the key that calls may not grant it"),
             Self::Denied(Layer::Request) => f.write_str("the run was asked for without network"),
+            Self::UsedUp => f.write_str("the key's egress budget for today is used up"),
             Self::OwnHeader(name) => write!(f, "the request has a header of its own where the secret {name} goes"),
             Self::Prohibited(_) => f.write_str("the host is not on the public internet"),
             Self::NoAddress => f.write_str("the host name has no address"),

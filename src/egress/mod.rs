@@ -11,6 +11,7 @@
 //! the request that opened it. Connections are kept for their owner, and never cross to another.
 
 mod address;
+mod allowance;
 mod body;
 mod connection;
 mod credential;
@@ -30,6 +31,7 @@ mod corpus;
 #[cfg(test)]
 mod tests;
 
+pub use self::allowance::Allowance;
 pub use self::credential::{Cleaner, Credential, Credentials, Place, Withheld};
 pub use self::failure::Failure;
 pub use self::fetch::{Ask, FetchError, Fetched, Fetcher, Why};

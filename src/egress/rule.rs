@@ -4,6 +4,7 @@ use http::Method;
 
 use crate::model::{Layer, NetworkRule};
 
+use super::allowance::Allowance;
 use super::failure::Failure;
 use super::target::{Host, Scheme, Target, host_and_port, normal_path};
 
@@ -20,6 +21,8 @@ pub struct NetworkGrant {
     pub caller: Vec<NetworkRule>,
     /// Whether who calls wants none of it.
     pub offline: bool,
+    /// How much may still go out and in, where the key that calls has a budget.
+    pub allowance: Option<Allowance>,
 }
 
 impl NetworkGrant {
@@ -40,7 +43,11 @@ impl NetworkGrant {
         if !self.above.iter().all(allowed) {
             return Err(Failure::Denied(Layer::Parent));
         }
-        if self.offline { Err(Failure::Denied(Layer::Request)) } else { Ok(()) }
+        if self.offline {
+            return Err(Failure::Denied(Layer::Request));
+        }
+        let used_up = self.allowance.as_ref().is_some_and(Allowance::is_used_up);
+        if used_up { Err(Failure::UsedUp) } else { Ok(()) }
     }
 }
 
@@ -187,7 +194,7 @@ mod tests {
         let public = vec![NetworkRule::public()];
         let one: Vec<NetworkRule> = vec!["https://a.example".parse().unwrap()];
         let (manifest, registrar, caller) = (public.clone(), public.clone(), public.clone());
-        let grant = NetworkGrant { manifest, registrar, above: vec![public, one], caller, offline: false };
+        let grant = NetworkGrant { manifest, registrar, above: vec![public, one], caller, ..NetworkGrant::default() };
         let check = |url: &str| grant.check(&Method::GET, &Target::parse(url).unwrap());
         assert_eq!(check("https://a.example/"), Ok(()));
         assert_eq!(check("https://b.example/"), Err(Failure::Denied(Layer::Parent)));
@@ -203,7 +210,7 @@ mod tests {
                 registrar: rules(registrar),
                 above: Vec::new(),
                 caller: rules(caller),
-                offline: false,
+                ..NetworkGrant::default()
             };
             grant.check(&Method::GET, &Target::parse("https://a.example/x").unwrap())
         };
@@ -215,6 +222,20 @@ mod tests {
             NetworkGrant::default().check(&Method::GET, &Target::parse("https://a.example").unwrap()),
             Err(Failure::Denied(Layer::Manifest))
         );
+    }
+
+    #[test]
+    fn what_is_allowed_ends_with_the_budget() {
+        let rules = vec![NetworkRule::public()];
+        let allowance = Allowance::new(10, std::sync::Arc::default());
+        let (manifest, registrar, caller) = (rules.clone(), rules.clone(), rules);
+        let allowed = Some(allowance.clone());
+        let grant = NetworkGrant { manifest, registrar, caller, allowance: allowed, ..NetworkGrant::default() };
+        let check = || grant.check(&Method::GET, &Target::parse("https://a.example").unwrap());
+        allowance.spend(9);
+        assert_eq!(check(), Ok(()));
+        allowance.spend(1);
+        assert_eq!(check(), Err(Failure::UsedUp));
     }
 
     #[test]

@@ -23,7 +23,7 @@ fn guard(answers: &[&[&str]], allow: &[&str]) -> Arc<Guard> {
 
 fn grant(rule: &str) -> NetworkGrant {
     let rules = vec![rule.parse().unwrap()];
-    NetworkGrant { manifest: rules.clone(), registrar: rules.clone(), above: Vec::new(), caller: rules, offline: false }
+    NetworkGrant { manifest: rules.clone(), registrar: rules.clone(), caller: rules, ..NetworkGrant::default() }
 }
 
 fn errand(deadline: Duration) -> Errand {

@@ -39,23 +39,23 @@ impl Audit {
         }
     }
 
-    /// Writes down how a run ended; `then` hears of it on the writer's thread, or here.
+    /// Writes down how a run ended, and counts it where it `counts`; `then` hears of it on the writer's thread, or here.
     pub(super) fn close(
         self,
         store: &Store,
         runtime: &Handle,
-        (execution, args): (Arc<Execution>, Arc<ArgsRecord>),
+        (execution, args, counts): (Arc<Execution>, Arc<ArgsRecord>, bool),
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
         match self {
             Self::Off => then(Ok(())),
-            Self::Full | Self::AtEnd => super::close::close(store, runtime, finished(execution, args), then),
+            Self::Full | Self::AtEnd => super::close::close(store, runtime, finished(execution, args, counts), then),
         }
     }
 }
 
 /// The record of a run that has ended.
-fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>) -> FinishedExecution {
+fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>, counts: bool) -> FinishedExecution {
     let output = execution.output.as_ref().map(|output| output.get());
     FinishedExecution {
         output_digest: output.map(|text| Digest::of(text.as_bytes())),
@@ -63,5 +63,6 @@ fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>) -> FinishedExecuti
         waited: execution.started_at.is_none(),
         execution,
         args,
+        counts,
     }
 }

@@ -136,9 +136,10 @@ impl Held {
         if left_ms == 0 {
             return Err(Error::new(Code::Timeout, "the deadline of the caller has come").into());
         }
-        let limits = self.limits(&skill, &line, (call.fuel, left_ms));
+        let mut limits = self.limits(&skill, &line, (call.fuel, left_ms));
         let skill = self.executor.registry.runnable(skill, call.deadline).await?;
         self.executor.registry.ready_under(&limits, &skill, call.deadline).await?;
+        let share = self.executor.allowed(&self.caller.key, &mut limits, true)?;
         let reference = match function {
             Some(function) => SkillRef::FunctionOf(pin.id, function.to_owned()),
             None => SkillRef::Id(pin.id),
@@ -163,6 +164,7 @@ impl Held {
             queue_ms: 0.0,
             cancel,
             line,
+            share,
             journal: Arc::default(),
             place: None,
         })

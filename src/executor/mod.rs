@@ -3,6 +3,7 @@
 mod admission;
 mod apart;
 mod audit;
+mod budgets;
 mod cancel;
 mod children;
 mod close;
@@ -16,10 +17,13 @@ mod live;
 mod log;
 mod powers;
 mod queued;
+mod rates;
 mod records;
 mod retrying;
 mod reuse;
+mod room;
 mod running;
+mod starts;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,18 +34,20 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::Access;
-use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Limits, Scope, Skill};
+use crate::model::{Caller, Clock, Code, Error, Execution, ExecutionRequest, Key, Limits, RateState, Scope, Skill};
 use crate::registry::{RegisteredSkill, Registry};
 use crate::sandbox::{Journal, SandboxProvider};
 use crate::secrets::Secrets;
-use crate::store::{Claim, Store};
+use crate::store::{Claim, KeyDay, Store};
 use crate::telemetry::{Load, Telemetry};
 use crate::workspace::Workspaces;
 
 use self::admission::Admission;
+use self::budgets::{Ledger, Share};
 use self::children::Line;
 use self::gathered::Gathered;
 use self::live::Live;
+use self::rates::Rates;
 use self::running::{Ended, Running};
 
 pub use self::admission::AdmissionSettings;
@@ -78,6 +84,8 @@ pub struct ExecutorParts {
     pub audit: Audit,
     /// Where owners' files lie.
     pub workspaces: Arc<Workspaces>,
+    /// What keys with budgets have used today.
+    pub spent: Vec<KeyDay>,
 }
 
 /// Runs skills, and writes down every run.
@@ -92,6 +100,8 @@ pub struct Executor {
     audit: Audit,
     workspaces: Arc<Workspaces>,
     admission: Arc<Admission>,
+    rates: Rates,
+    budgets: Ledger,
     /// All runs whose records are open, by their ids.
     live: Arc<Live>,
     /// Turns at what skills keep.
@@ -120,6 +130,8 @@ struct Admitted {
     cancel: CancellationToken,
     /// Who waits for it.
     line: Line,
+    /// Its share of its key's day.
+    share: Option<Share>,
     /// What it says while it runs.
     journal: Arc<Journal>,
     /// Where it runs; a child runs where its caller waits.
@@ -129,7 +141,9 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say. Must be called on a tokio runtime.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces } = parts;
+        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces, spent } =
+            parts;
+        let (rates, budgets) = (Rates::default(), Ledger::new(clock.clone(), spent));
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
         let (live, kept, home) = (Arc::default(), Arc::default(), Handle::current());
@@ -145,6 +159,8 @@ impl Executor {
             audit,
             workspaces,
             admission,
+            rates,
+            budgets,
             live,
             kept,
             home,
@@ -207,7 +223,8 @@ impl Executor {
 
     /// Everything that can refuse a request before it is a run.
     async fn admit(&self, caller: Caller, request: ExecutionRequest) -> Result<Admitted, Error> {
-        let admitted = self.resolved(caller, request).await?;
+        let mut admitted = self.resolved(caller, request).await?;
+        admitted.share = self.allowed(&admitted.caller.key, &mut admitted.limits, false)?;
         let deadline = admitted.started + Duration::from_millis(admitted.limits.timeout_ms);
         let queued = Instant::now();
         let place = self.admission.enter(admitted.caller.owner(), deadline).await?;
@@ -246,9 +263,23 @@ impl Executor {
             queue_ms: 0.0,
             cancel: self.stopping.child_token(),
             line: Line::default(),
+            share: None,
             journal: Arc::default(),
             place: None,
         })
+    }
+}
+
+impl Executor {
+    /// Whether a key may start one more run now: its rate, and then its budgets.
+    fn allowed(&self, key: &Key, limits: &mut Limits, called: bool) -> Result<Option<Share>, Error> {
+        self.rates.take(key, Instant::now())?;
+        Ok(self.budgets.enter(key, limits, called)?)
+    }
+
+    /// How many executions a key may start now, if it has a rate.
+    pub fn rate(&self, key: &Key) -> Option<RateState> {
+        self.rates.state(key, Instant::now())
     }
 }
 

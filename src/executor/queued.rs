@@ -15,7 +15,8 @@ use crate::model::{
 };
 use crate::store::{ArgsRecord, Claim, Claimed, QueuedExecution, answered};
 
-use super::admission::Turn;
+use super::admission::{Place, Turn};
+use super::budgets::Refused;
 use super::children::Line;
 use super::gathered::Gathered;
 use super::idempotent::Once;
@@ -28,6 +29,8 @@ const LONGEST_READYING: Duration = Duration::from_secs(10 * 60);
 /// How long to wait before the row of a run that begins is tried again: first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// How long to wait for others of its key that hold what is left of the day's fuel.
+const FUEL_WAIT: Duration = Duration::from_millis(100);
 
 /// A run that waits for its turn. Dropping it leaves its rows as they are, for the next start.
 pub(super) struct Waiting {
@@ -90,6 +93,8 @@ impl Executor {
     ) -> Result<Result<Execution, Claimed>, Error> {
         let admitted = self.resolved(caller, request).await?;
         let kept = kept(&admitted.request);
+        // Its budgets are asked when it begins, which may be another day.
+        self.rates.take(&admitted.caller.key, Instant::now())?;
         let turn = self.admission.queue(admitted.caller.owner(), kept.len() as u64)?;
         admitted.check()?;
         let execution = Execution { status: Status::Pending, started_at: None, ..running::at_start(self, &admitted) };
@@ -183,6 +188,7 @@ impl Executor {
             queue_ms: 0.0,
             cancel: self.stopping.child_token(),
             line: Line::default(),
+            share: None,
             journal: Arc::default(),
             place: None,
         })
@@ -210,7 +216,7 @@ impl Executor {
         ended.duration_us = Some(0);
         self.telemetry.executions.ended(ended, ended.door);
         log::ended(ended);
-        Audit::Full.close(&self.store, &self.home, (execution, args), move |_| drop(present));
+        Audit::Full.close(&self.store, &self.home, (execution, args, false), move |_| drop(present));
     }
 }
 
@@ -219,8 +225,7 @@ impl Waiting {
     async fn wait(mut self, turn: Turn) {
         let (resting, cancel) = (self.executor.resting.clone(), self.admitted.cancel.clone());
         let next = async {
-            self.admitted.place = Some(turn.come().await?);
-            Some(match self.renew().await {
+            Some(match self.renewed(turn).await.transpose()? {
                 Ok(()) => Ok(Gathered::of(&self.executor, &self.admitted).await),
                 Err(error) => Err(error),
             })
@@ -239,8 +244,24 @@ impl Waiting {
         }
     }
 
-    /// Looks again at what may have changed since it was accepted.
-    async fn renew(&mut self) -> Result<(), Error> {
+    /// Waits until it may begin; nothing where that will not be.
+    async fn renewed(&mut self, mut turn: Turn) -> Result<Option<()>, Error> {
+        loop {
+            let Some(place) = turn.come().await else { return Ok(None) };
+            self.admitted.place = Some(place);
+            if self.renew().await? {
+                return Ok(Some(()));
+            }
+            // Not in a place, for which those may wait that it waits for.
+            let Some(room) = self.admitted.place.take().and_then(Place::give_back) else { return Ok(None) };
+            tokio::time::sleep(FUEL_WAIT).await;
+            turn = self.executor.admission.requeue(self.admitted.caller.owner(), room);
+        }
+    }
+
+    /// Looks again at what may have changed since it was accepted, and takes its share of its key's
+    /// day. Says no where others hold that for now.
+    async fn renew(&mut self) -> Result<bool, Error> {
         let (executor, admitted) = (&self.executor, &mut self.admitted);
         let key = executor.live_key(&admitted.caller.key.id)?;
         key.require(Scope::SkillsExecute)?;
@@ -253,7 +274,14 @@ impl Waiting {
         admitted.caller.key = key;
         admitted.limits = limits_for(&admitted.caller, &admitted.request, &admitted.skill.skill)?;
         executor.registry.ready_under(&admitted.limits, &admitted.skill, Instant::now() + LONGEST_READYING).await?;
-        Ok(())
+        match executor.budgets.enter(&admitted.caller.key, &mut admitted.limits, false) {
+            Ok(share) => {
+                admitted.share = share;
+                Ok(true)
+            }
+            Err(Refused::Held(_)) => Ok(false),
+            Err(refused @ Refused::UsedUp(_)) => Err(refused.into()),
+        }
     }
 
     async fn begin(mut self, gathered: Result<Gathered, Error>) {

@@ -12,7 +12,7 @@ use super::running::{Parts, Running};
 
 impl Parts {
     /// How long to wait before the next attempt, if there is to be one.
-    pub(super) fn wait_for_next(&self, reply: &SandboxReply) -> Option<Duration> {
+    pub(super) fn wait_for_next(&mut self, reply: &SandboxReply) -> Option<Duration> {
         let Err(error) = &reply.outcome else { return None };
         let retry = self.admitted.request.retry.over(&self.admitted.skill.skill.retry);
         if retry.max_retries == 0 {
@@ -20,7 +20,9 @@ impl Parts {
         }
         let wait = retry.wait(self.execution.attempts, error.code, chance())?;
         let deadline = self.admitted.started + Duration::from_millis(self.admitted.limits.timeout_ms);
-        (!self.admitted.cancel.is_cancelled() && Instant::now() + wait < deadline).then_some(wait)
+        let may = !self.admitted.cancel.is_cancelled() && Instant::now() + wait < deadline;
+        let share = self.admitted.share.as_mut().filter(|_| may);
+        (may && share.is_none_or(|share| share.once_more(reply.usage.fuel))).then_some(wait)
     }
 
     /// Whether meanwhile the skill was neither deleted nor disabled, nor the key revoked.

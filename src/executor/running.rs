@@ -18,6 +18,7 @@ use crate::registry::RegisteredSkill;
 use crate::sandbox::{Ends, ReadyRun, RunContext, SandboxCall, SandboxReply};
 use crate::store::{ArgsRecord, Claim, Claimed};
 
+use super::budgets::Share;
 use super::gathered::Gathered;
 use super::live::Present;
 use super::queued::{Waiting, cancelled};
@@ -232,11 +233,16 @@ impl Parts {
 
     /// Writes down how the run ended, and then answers.
     fn close(self) {
-        let Self { executor, admitted, execution, args, answer, present, .. } = self;
+        let Self { executor, mut admitted, execution, args, answer, present, .. } = self;
+        let share = admitted.share.take();
+        let counts = share.is_some();
+        if let Some(share) = share {
+            share.settle(execution.usage.fuel);
+        }
         executor.telemetry.executions.ended(&execution, admitted.caller.door);
         log::ended(&execution);
         let (audit, store) = (executor.audit, executor.store.clone());
-        audit.close(&store, &executor.home, (Arc::clone(&execution), args), move |closed| {
+        audit.close(&store, &executor.home, (Arc::clone(&execution), args, counts), move |closed| {
             // The caller may have left.
             let _ = answer.send(closed.map(|()| Ended::Run(Box::new(Run { execution, _admitted: admitted }))));
             drop(present);
@@ -329,8 +335,9 @@ fn network_for(admitted: &Admitted) -> NetworkGrant {
         return NetworkGrant::default();
     }
     let caller = admitted.caller.key.max_network();
+    let allowance = admitted.share.as_ref().and_then(Share::allowance);
     let above = admitted.line.network.clone();
-    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), above, caller, offline }
+    NetworkGrant { manifest, registrar: skill.frozen_network.clone(), above, caller, offline, allowance }
 }
 
 fn check_output((skill, function): (&RegisteredSkill, usize), text: &str) -> Result<(), RunError> {

@@ -2,7 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Asked, Limits, LimitsPatch, NetworkRule};
+use super::{Access, Asked, Fuel, Limits, LimitsPatch, NetworkRule};
+
+/// What a key with a rate may start at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateState {
+    /// Executions started within one minute.
+    pub per_minute: u32,
+    /// How many may be started now.
+    pub left: u32,
+    /// Seconds until it is one more, if it can be.
+    pub next_s: Option<u32>,
+}
 
 /// How often a key may do something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,22 +117,17 @@ impl Default for Ceilings {
 }
 
 impl Ceilings {
-    /// The largest limits under these ceilings.
+    /// The largest limits under these ceilings. No run has more fuel than there is for a day, and
+    /// so none has it without an end.
     pub fn limits(&self) -> Limits {
-        self.limits.over(Limits::DEFAULT).intersect(Limits::HOST_MAXIMUM)
+        let limits = self.limits.over(Limits::DEFAULT).intersect(Limits::HOST_MAXIMUM);
+        let day = self.budgets.fuel_per_day.map_or(limits.fuel, Fuel::Metered);
+        limits.intersect(Limits { fuel: day, ..limits })
     }
 
     /// The ceilings that would hold nobody back: nothing counts what is under them yet.
-    pub fn without_effect(&self) -> [Asked; 7] {
-        let Self { rates, budgets, storage, .. } = self;
-        [
-            ("/rates/executionsPerMinute", rates.executions_per_minute.is_some()),
-            ("/budgets/executionsPerDay", budgets.executions_per_day.is_some()),
-            ("/budgets/fuelPerDay", budgets.fuel_per_day.is_some()),
-            ("/budgets/egressBytesPerDay", budgets.egress_bytes_per_day.is_some()),
-            ("/storage/skills", storage.skills.is_some()),
-            ("/storage/componentBytes", storage.component_bytes.is_some()),
-            ("/storage/resultBytes", storage.result_bytes.is_some()),
-        ]
+    pub fn without_effect(&self) -> [Asked; 1] {
+        let Self { storage, .. } = self;
+        [("/storage/resultBytes", storage.result_bytes.is_some())]
     }
 }

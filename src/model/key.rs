@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Ceilings, Code, Error, KeyId, Limits, NetworkRule, OwnerId, SkillName};
+use super::{Access, Budgets, Ceilings, Code, Error, KeyId, Limits, NetworkRule, OwnerId, SkillName, StorageCeilings};
 
 /// What an owner's skills may keep where the key says nothing, and at most, in bytes.
 const DEFAULT_KV_BYTES: u64 = 64 << 20;
@@ -131,6 +131,16 @@ impl Key {
         if self.is_admin() { Limits::HOST_MAXIMUM } else { self.ceilings.limits() }
     }
 
+    /// How many executions this key may start within one minute, if that is limited.
+    pub fn executions_per_minute(&self) -> Option<u32> {
+        self.ceilings.rates.executions_per_minute.filter(|_| !self.is_admin())
+    }
+
+    /// What this key may use up within one UTC day.
+    pub fn budgets(&self) -> Budgets {
+        if self.is_admin() { Budgets::default() } else { self.ceilings.budgets }
+    }
+
     /// Where what this key registers and runs may connect to at most.
     pub fn max_network(&self) -> Vec<NetworkRule> {
         if self.is_admin() { vec![NetworkRule::public()] } else { self.ceilings.network.clone() }
@@ -139,6 +149,11 @@ impl Key {
     /// How far what this key registers and runs may go in the workspace at most.
     pub fn max_workspace(&self) -> Access {
         if self.is_admin() { Access::Write } else { self.ceilings.workspace }
+    }
+
+    /// What its owner may leave lying here, where its ceilings say so.
+    pub fn max_storage(&self) -> StorageCeilings {
+        if self.is_admin() { StorageCeilings::default() } else { self.ceilings.storage }
     }
 
     /// Most bytes and most entries in its owner's workspace, where its ceilings say so.

@@ -39,7 +39,7 @@ mod properties;
 
 pub use self::alias::Alias;
 pub use self::approval::{Approval, ApprovalPolicy};
-pub use self::ceilings::{Budgets, Ceilings, Rates, StorageCeilings};
+pub use self::ceilings::{Budgets, Ceilings, RateState, Rates, StorageCeilings};
 pub use self::clock::Clock;
 pub use self::code::{Code, CodeRow};
 pub use self::error::{BoxError, Error, FieldError, MAX_DETAIL};

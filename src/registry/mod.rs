@@ -12,6 +12,7 @@ mod listing;
 mod manifest;
 mod network;
 mod pins;
+mod quota;
 mod readying;
 mod relevance;
 mod reserved;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::files;
 use crate::model::{
     Approval, Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillState,
+    StorageCeilings,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
 use crate::store::{ComponentRecord, SkillParts, SkillRecord, to_its_end};
@@ -19,8 +20,6 @@ use super::{RegisteredSkill, Registry, StagedComponent, asks, functions, may_rea
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most versions of one owner, all skills together: each is in memory and in each listing.
-const MAX_VERSIONS: usize = 10_000;
 /// How long an upload waits for the first look into its component. Before it, nothing can be
 /// registered, not even as being compiled: name, version and description may come from the
 /// component, and with them what the same upload is compared with the next time.
@@ -154,8 +153,9 @@ impl Registry {
             Err(_) => SkillState::Compiling,
         };
         let (registry, skill) = (Arc::clone(self), Skill { state, ..skill });
+        let room = caller.key.max_storage();
         to_its_end(async move {
-            let registered = registry.keep(skill, parts, source.file()).await?;
+            let registered = registry.keep(skill, (parts, source.file()), room).await?;
             let skill = registered.skill().skill.clone();
             registry.prepare_unmetered(&skill);
             if state == SkillState::Compiling {
@@ -238,14 +238,19 @@ impl Registry {
 
     /// Moves the bytes to their place and writes the rows, in this order: a crash in between
     /// leaves a file without a row, which the next start removes.
-    async fn keep(&self, skill: Skill, parts: SkillParts, file: Option<&Path>) -> Result<Registered, Error> {
+    async fn keep(
+        &self,
+        skill: Skill,
+        (parts, file): (SkillParts, Option<&Path>),
+        room: StorageCeilings,
+    ) -> Result<Registered, Error> {
         let digest = parts.component.digest;
         let _alone = self.changes.lock().await;
         if file.is_none() && !self.blob(digest).exists() {
             // Its last skill was deleted since we looked.
             return Err(unknown_component());
         }
-        self.skills.read().require_room(&skill, MAX_VERSIONS)?;
+        self.require_room(&skill, parts.component, room).await?;
         let skill = self.judged(skill, parts.skill_md.as_deref()).await?;
         if let Some(file) = file {
             let (from, to, blobs) = (file.to_owned(), self.blob(digest), self.blobs.clone());

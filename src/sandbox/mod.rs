@@ -4,6 +4,7 @@
 //! executor see only this door; which engine stands behind it is its own affair.
 
 mod children;
+mod fair;
 mod hub;
 mod journal;
 mod keyvalue;
@@ -29,6 +30,7 @@ use crate::model::{
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
 pub use self::children::{ChildCall, ChildReply, Children, MAX_CALL_DEPTH};
+pub use self::fair::Fair;
 pub use self::hub::Reader;
 pub use self::journal::{Journal, Stream};
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};

@@ -17,7 +17,7 @@ use crate::model::{Digest, Error, Execution, ExecutionId, KeyId, OwnerId, SkillN
 use super::{Store, to_json};
 
 pub(super) use self::applying::{apply, recover};
-pub(super) use self::recording::queue_us;
+pub(super) use self::recording::{integer, queue_us};
 pub(super) use self::writing::open;
 
 use self::columns::{at_end, at_start, open_as_ended};
@@ -44,6 +44,8 @@ pub struct FinishedExecution {
     pub output_digest: Option<Digest>,
     /// The redacted, capped copy of the output.
     pub output_copy: Option<String>,
+    /// Whether its key has a budget, for which it counts.
+    pub counts: bool,
     /// Whether it ended without having begun, so that its request still waits.
     pub waited: bool,
 }

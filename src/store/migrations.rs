@@ -337,6 +337,15 @@ const QUEUED_REQUESTS: &str = "CREATE TABLE queued_requests (
     execution_id BLOB NOT NULL PRIMARY KEY,
     request TEXT NOT NULL
 ) STRICT;";
+/// What keys with budgets used before was not counted.
+const KEY_DAYS: &str = "CREATE TABLE key_days (
+    key_id TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    executions INTEGER NOT NULL,
+    fuel INTEGER NOT NULL,
+    egress_bytes INTEGER NOT NULL,
+    PRIMARY KEY (key_id, day)
+) STRICT, WITHOUT ROWID";
 
 /// Up to which record of the journal all is in the database.
 const JOURNAL: &str = "CREATE TABLE journal (applied INTEGER NOT NULL) STRICT;
@@ -359,6 +368,7 @@ const STEPS: &[&str] = &[
     SOURCE,
     QUEUED_REQUESTS,
     JOURNAL,
+    KEY_DAYS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

@@ -181,6 +181,19 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Bytes of all components that this owner has uploaded and has a skill of.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn component_bytes(&self, owner: OwnerId) -> Result<u64, Error> {
+        const SUM: &str = "SELECT coalesce(sum(bytes), 0) FROM component_owners JOIN components USING (digest)
+                           WHERE owner = ?1";
+        self.read(move |connection| connection.prepare_cached(SUM)?.query_row([owner.as_str()], |row| row.get(0))).await
+    }
+}
+
 fn insert_component(
     connection: &Connection,
     owner: &OwnerId,

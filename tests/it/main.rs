@@ -41,6 +41,8 @@ mod retries;
 
 /// Runs that wait on their own, and runs that are watched.
 mod modes;
+/// Rates, budgets and quotas: what a key may start, use up and leave lying.
+mod overload;
 
 /// Owners' files.
 mod files;

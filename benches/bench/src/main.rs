@@ -4,6 +4,7 @@
 //! measured and what the JSON holds.
 
 mod client;
+mod fairness;
 mod histogram;
 mod http;
 mod load;

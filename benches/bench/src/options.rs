@@ -15,7 +15,7 @@ Usage: scripts/bench [options]
   --connections C    keep-alive connections                            [default: 32]
   --out FILE         where the JSON goes      [default: benches/target/bench.json]
   --only NAME,...    some of: bare full full-one-commit full-no-audit spawn
-                     wasmtime-serve wasmtime-serve-tuned wassette probes
+                     wasmtime-serve wasmtime-serve-tuned wassette probes fairness
                      (`bare` is always measured: the ratios need it)
   --quick            2 rounds of 0.5 s: only to see that everything runs
   --pin              servers on CPU 0, generator on CPU 1
@@ -85,18 +85,18 @@ impl Options {
         }
     }
 
-    /// Whether `name` is to be run. The probes need `full`, and all ratios `bare`.
+    /// Whether `name` is to be run. The probes and `fairness` need `full`, and all ratios `bare`.
     pub fn wants(&self, name: &str) -> bool {
         let Some(only) = &self.only else { return true };
         let listed = |name: &str| only.iter().any(|listed| listed == name);
-        name == "bare" || listed(name) || name == "full" && listed("probes")
+        name == "bare" || listed(name) || name == "full" && (listed("probes") || listed("fairness"))
     }
 }
 
 fn names(list: &str) -> Result<Vec<String>> {
     let names: Vec<String> = list.split(',').map(str::to_owned).collect();
     for name in &names {
-        let known = name == "probes" || NAMES.contains(&name.as_str());
+        let known = name == "probes" || name == "fairness" || NAMES.contains(&name.as_str());
         ensure!(known, "--only knows no `{name}`\n\n{HELP}");
     }
     Ok(names)

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use crate::client::Connection;
+use crate::fairness;
 use crate::histogram::Histogram;
 use crate::load;
 use crate::options::Options;
@@ -41,11 +42,18 @@ pub struct Probes {
 /// Runs all of them against the server of `full`.
 pub async fn run(options: &Options, variants: &Variants, workdir: &WorkDir) -> Result<Probes> {
     let mut probes = Probes::default();
-    let Some(api) = variants.product.as_ref().filter(|_| options.wants("probes")) else {
+    let wants = |name| options.wants(name);
+    let Some(api) = variants.product.as_ref().filter(|_| wants("probes") || wants("fairness")) else {
         return Ok(probes);
     };
     let api = Rc::new(api.clone());
     println!("probes");
+    if wants("fairness") {
+        probes.note("fairness", fairness::measure(&api, options)).await;
+    }
+    if !wants("probes") {
+        return Ok(probes);
+    }
     let probe = Probe { api, options };
     let sequential = sequential(options, variants);
     probes.note("sequential", sequential).await;

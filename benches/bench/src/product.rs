@@ -79,6 +79,11 @@ impl Api {
         Ok(Self { address, authorization: format!("Bearer {}", key.trim()) })
     }
 
+    /// The same host, for another key.
+    pub fn with_key(&self, secret: &str) -> Self {
+        Self { authorization: format!("Bearer {secret}"), ..self.clone() }
+    }
+
     /// A request with the key; the body is JSON.
     pub fn request(&self, line: &str, body: &[u8]) -> Vec<u8> {
         let headers = [JSON, ("authorization", &*self.authorization)];

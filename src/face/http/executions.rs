@@ -1,5 +1,7 @@
 //! `/api/skills/executions`: running skills, and what became of the runs.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -21,7 +23,7 @@ use super::auth::Authed;
 use super::held::Room;
 use super::problem::Problem;
 use super::read::{self, Segment};
-use super::{bodies, events, shapes, wire};
+use super::{bodies, events, rate, shapes, wire};
 
 /// Room for what stands around the arguments in a request, in bytes.
 const ENVELOPE: u64 = 64 << 10;
@@ -152,12 +154,28 @@ impl RunBody {
 /// `limits.timeoutMs` counts from there. `Location` says where to look. With `mode` `stream` the
 /// answer is `text/event-stream`, with the events of `GET /api/skills/executions/{id}/events`; the
 /// run is cancelled when its caller leaves, unless it has an `Idempotency-Key`.
+///
+/// Where the key has a rate, each answer says in `RateLimit-Policy` what it is, and in `RateLimit`
+/// how many runs the key may start now (`r`) and after how many seconds it is one more (`t`). With
+/// `async` a run counts for the rate when it is accepted, and for the key's budgets when it begins.
 #[utoipa::path(
     post, path = "/api/skills/executions", tag = "executions", request_body = RunBody,
     params(("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters")),
     responses(
-        (status = 200, description = "The run, ended", body = wire::ExecutionBody),
-        (status = 202, description = "The run, waiting for its turn", body = wire::ExecutionBody),
+        (
+            status = 200, description = "The run, ended", body = wire::ExecutionBody,
+            headers(
+                ("RateLimit-Policy" = String, description = "The key's rate, where it has one: `q` runs in `w` seconds"),
+                ("RateLimit" = String, description = "How many runs it may start now (`r`); one more in `t` seconds"),
+            ),
+        ),
+        (
+            status = 202, description = "The run, waiting for its turn", body = wire::ExecutionBody,
+            headers(
+                ("RateLimit-Policy" = String, description = "The key's rate, where it has one: `q` runs in `w` seconds"),
+                ("RateLimit" = String, description = "How many runs it may start now (`r`); one more in `t` seconds"),
+            ),
+        ),
     ),
 )]
 pub(crate) async fn create(
@@ -165,7 +183,15 @@ pub(crate) async fn create(
     Authed(caller): Authed,
     headers: HeaderMap,
     content: Body,
-) -> Result<Response, Problem> {
+) -> Response {
+    let key = Arc::clone(&caller.key);
+    let created = run(&app, caller, (headers, content)).await;
+    let mut response = created.unwrap_or_else(IntoResponse::into_response);
+    rate::tell(&mut response, app.host.executor.rate(&key));
+    response
+}
+
+async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -> Result<Response, Problem> {
     let limit = caller.key.max_limits().args_bytes.saturating_add(ENVELOPE);
     // Kept until the run has ended: its arguments take as much room.
     let mut room = app.held.room(caller.owner());
@@ -186,7 +212,7 @@ pub(crate) async fn create(
         RunMode::Stream => {
             let key = caller.key.id.clone();
             let streamed = executor.execute_followed(caller, request, idempotency).await?;
-            return Ok(streaming(&app, streamed, (key, room)));
+            return Ok(streaming(app, streamed, (key, room)));
         }
         RunMode::Sync => {}
     }

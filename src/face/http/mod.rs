@@ -26,6 +26,7 @@ mod pace;
 mod problem;
 mod problem_page;
 mod queries;
+mod rate;
 mod read;
 mod refusals;
 mod secrets;

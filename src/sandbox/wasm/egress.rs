@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody, WasiHttpHooks};
 
-use crate::egress::{Credentials, Errand, Failure, Guard, MAX_BODY, Meter, NetworkGrant, Target, Withheld};
+use crate::egress::{Allowance, Credentials, Errand, Failure, Guard, MAX_BODY, Meter, NetworkGrant, Target, Withheld};
 use crate::model::{Denial, Layer, plain};
 use crate::sandbox::{RunContext, SandboxCall};
 
@@ -30,7 +30,30 @@ pub(super) struct Egress {
     context: Arc<RunContext>,
     deadline: Instant,
     denials: Shared,
+    tally: Tally,
+}
+
+/// Counts what went out and in, and tells the budget of it.
+struct Tally {
     meter: Meter,
+    told: u64,
+    allowance: Option<Allowance>,
+}
+
+impl Tally {
+    fn tell(&mut self) {
+        let bytes = self.meter.load(Ordering::Relaxed);
+        if let Some(allowance) = &self.allowance {
+            allowance.spend(bytes.saturating_sub(self.told));
+        }
+        self.told = bytes;
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        self.tell();
+    }
 }
 
 type Shared = Arc<Mutex<Denials>>;
@@ -47,7 +70,7 @@ impl Egress {
             context: Arc::clone(&call.context),
             deadline: call.deadline,
             denials: Shared::default(),
-            meter: Meter::default(),
+            tally: Tally { meter: Meter::default(), told: 0, allowance: call.network.allowance.clone() },
         }
     }
 
@@ -59,7 +82,7 @@ impl Egress {
     /// What was not given, and how many bytes went out and in.
     pub(super) fn end(self) -> (Vec<Denial>, u64) {
         let denials = self.denials.lock().take();
-        (denials, self.meter.load(Ordering::Relaxed))
+        (denials, self.tally.meter.load(Ordering::Relaxed))
     }
 
     /// Notes that something else was not given.
@@ -76,7 +99,7 @@ impl Egress {
             first_byte_timeout,
             between_bytes_timeout,
             most_body: MAX_BODY,
-            meter: Arc::clone(&self.meter),
+            meter: Arc::clone(&self.tally.meter),
         }
     }
 }
@@ -89,6 +112,8 @@ impl WasiHttpHooks for Egress {
         _done: Worker,
     ) -> Box<dyn Future<Output = Answer> + Send> {
         let asked = Asked::of(&request);
+        // What came since the last request counts for whether there may be this one.
+        self.tally.tell();
         let admitted = Target::parse(&request.uri().to_string())
             .map_err(Failure::Unsafe)
             .and_then(|target| self.guard.admit(&self.grant, request.method(), target))
@@ -164,6 +189,10 @@ impl Asked {
                 let Some(missing) = layer.wider_key("network", (rule, &flag), &run.parties()) else { return };
                 missing
             }
+            Failure::UsedUp => (
+                "ceilings.budgets.egressBytesPerDay of the calling key".to_owned(),
+                "wait for the next UTC day, or call with a key that has a larger budget".to_owned(),
+            ),
             Failure::Prohibited(address) => {
                 tracing::info!(egress.address = %address, egress.asked = text, "An address that is not public was refused");
                 let fix = "the operator can allow its network: skillvisor serve --egress-allow-cidrs CIDR";
@@ -202,7 +231,7 @@ impl Asked {
 fn error(failure: &Failure) -> Error {
     match failure {
         Failure::Unsafe(_) => Error::HttpRequestUriInvalid,
-        Failure::Denied(_) | Failure::OwnHeader(_) => Error::HttpRequestDenied,
+        Failure::Denied(_) | Failure::UsedUp | Failure::OwnHeader(_) => Error::HttpRequestDenied,
         Failure::Prohibited(_) => Error::DestinationIpProhibited,
         Failure::NoAddress => Error::DnsError { rcode: None, info_code: None },
         Failure::LookupTimeout => Error::DnsTimeout,

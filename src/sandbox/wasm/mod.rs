@@ -24,6 +24,7 @@ mod program;
 mod room;
 mod run;
 mod settings;
+mod slices;
 mod sockets;
 mod state;
 mod threads;

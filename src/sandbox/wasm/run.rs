@@ -83,8 +83,8 @@ pub(super) type Called = wasmtime::Result<Result<String, RunError>>;
 impl ReadyRun for Guest {
     fn begin(self: Box<Self>, ended: Ended) {
         let Self { host, threads, loaded, call } = *self;
-        let lumps = Arc::clone(&loaded.lumps);
-        threads.begin(Box::pin(async move { ended(host.run(loaded, call).await) }), lumps);
+        let (lumps, owner) = (Arc::clone(&loaded.lumps), call.context.owner.clone());
+        threads.begin(owner, Box::pin(async move { ended(host.run(loaded, call).await) }), lumps);
     }
 }
 

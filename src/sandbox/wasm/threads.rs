@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::model::Error;
+use crate::model::{Error, OwnerId};
 
 use super::EVENT_INTERVAL;
+use super::slices::Slices;
 
 /// A guest that holds a thread for this long without a break is a lump. Guests give way at
 /// each tick of a millisecond; one instruction that fills or copies much memory cannot.
@@ -34,6 +35,7 @@ pub(super) struct Handles {
     /// Where guests run that have done nothing wrong.
     pub(super) even: Handle,
     lumpy: Handle,
+    slices: Arc<Slices>,
 }
 
 /// When a component was last seen to hold a thread for too long.
@@ -54,7 +56,8 @@ impl Threads {
     /// Starts them.
     pub(super) fn start() -> Result<Self, Error> {
         let (even, lumpy) = (runtime("guest")?, runtime("guest-lumpy")?);
-        let handles = Handles { even: even.handle().clone(), lumpy: lumpy.handle().clone() };
+        let slices = Slices::new(even.metrics().num_workers());
+        let handles = Handles { even: even.handle().clone(), lumpy: lumpy.handle().clone(), slices };
         Ok(Self { handles, runtimes: [Some(even), Some(lumpy)] })
     }
 
@@ -65,12 +68,13 @@ impl Threads {
 }
 
 impl Handles {
-    /// Runs a guest to its end; returns at once.
-    pub(super) fn begin(self, work: Work, lumps: Arc<Lumps>) {
+    /// Runs a guest to its end for this owner; returns at once.
+    pub(super) fn begin(self, owner: OwnerId, work: Work, lumps: Arc<Lumps>) {
         if lumps.are_known() {
             self.lumpy.spawn(work);
         } else {
-            self.even.spawn(Moving { work: Some(work), to: self.lumpy, lumps });
+            let work = Moving { work: Some(work), to: self.lumpy, lumps };
+            self.even.spawn(self.slices.of(owner, work));
         }
     }
 }
@@ -128,7 +132,7 @@ mod tests {
             before.await;
             name.send(std::thread::current().name().unwrap_or_default().to_owned()).unwrap();
         };
-        handles.begin(Box::pin(work), Arc::clone(lumps));
+        handles.begin(OwnerId::system(), Box::pin(work), Arc::clone(lumps));
         named.await.unwrap()
     }
 

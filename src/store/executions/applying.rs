@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, params};
 use crate::model::{Error, ExecutionId};
 use crate::store::fault::fault;
 use crate::store::journal::{Record, Step};
-use crate::store::queued;
+use crate::store::{key_days, queued};
 
 use super::columns::{at_end, at_start};
 use super::place;
@@ -93,7 +93,7 @@ fn passed_over(id: ExecutionId, error: rusqlite::Error) -> rusqlite::Result<()> 
 pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
     let id = record.id();
     if record.step() == Step::Open {
-        return record.groups().run(connection, OPEN);
+        return record.groups().run(connection, OPEN).map(drop);
     }
     end(connection, record)?;
     if record.step() == Step::CloseWaiting {
@@ -106,5 +106,10 @@ pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<
 fn end(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
     let mut groups = record.groups();
     groups.run(connection, RESULT)?;
-    groups.run(connection, END)
+    let is_new = groups.run(connection, END)? > 0;
+    // One that is written down again counts once.
+    if is_new && !groups.is_empty() {
+        groups.run(connection, key_days::COUNT)?;
+    }
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::model::{Digest, Execution, ExecutionId, Usage};
 use crate::store::journal::{Record, Step, Values};
-use crate::store::to_json;
+use crate::store::{key_days, to_json};
 
 use super::{ArgsRecord, FinishedExecution, place};
 
@@ -31,7 +31,8 @@ pub(super) fn closing(finished: &FinishedExecution) -> rusqlite::Result<Record> 
         result(values, execution)?;
         values.group(AT_START + AT_END);
         start(values, execution, &finished.args)?;
-        end(values, finished)
+        end(values, finished)?;
+        if finished.counts { key_days::used(values, execution) } else { Ok(()) }
     })
 }
 
@@ -96,6 +97,6 @@ pub(in crate::store) fn queue_us(usage: &Usage) -> i64 {
 }
 
 /// A count as SQLite stores it.
-fn integer(count: u64) -> i64 {
+pub(in crate::store) fn integer(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

@@ -62,8 +62,14 @@ pub(in crate::store) async fn end(
     let output_digest = Some(Digest::of(text.as_bytes()));
     execution.output = RawValue::from_string(text).ok();
     let id = execution.id;
-    let finished =
-        FinishedExecution { execution: Arc::new(execution), args: args(), output_digest, output_copy, waited: false };
+    let finished = FinishedExecution {
+        execution: Arc::new(execution),
+        args: args(),
+        output_digest,
+        output_copy,
+        counts: false,
+        waited: false,
+    };
     answered(|then| store.close_execution(Arc::new(finished), then)).await.unwrap();
     id
 }
@@ -123,6 +129,7 @@ async fn an_execution_is_seen_once_open_and_ended_and_closed_once() {
         args: args(),
         output_digest: None,
         output_copy: None,
+        counts: false,
         waited: false,
     };
     let finished = Arc::new(finished);

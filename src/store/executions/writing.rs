@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 
 use crate::model::{Code, Error, Execution, ExecutionId};
-use crate::store::Store;
 use crate::store::journal::{MAX_RECORD, Record};
+use crate::store::{Store, key_days, together};
 
 use super::columns::{at_end, at_start};
 use super::{ArgsRecord, FinishedExecution, applying, recording};
@@ -51,8 +51,7 @@ impl Store {
         match record {
             Err(error) => then(Err(Error::internal(error))),
             Ok(record) if record.len() <= MAX_RECORD => self.journal.keep(record, then),
-            // No savepoint: what a failure leaves of this, the next try completes.
-            Ok(record) => self.writer.send(move |connection| applying::put(connection, &record), then),
+            Ok(record) => self.writer.send(together(move |connection| applying::put(connection, &record)), then),
         }
     }
 
@@ -79,6 +78,7 @@ impl Store {
         const DELETE: &str = concat!("DELETE FROM open_executions WHERE ", lost!());
         let message = "the host stopped before the execution ended";
         self.write_together(move |connection| {
+            key_days::count_open(connection)?;
             connection.execute(END, params![Code::Interrupted.as_str(), message, at])?;
             let lost = connection.execute(DELETE, [])?;
             let begun = "DELETE FROM queued_requests WHERE execution_id NOT IN (SELECT id FROM open_executions)";

@@ -147,15 +147,20 @@ impl<'a> Groups<'a> {
         Ok(())
     }
 
-    /// [`Groups::bind`] for a statement of this text, and runs it.
+    /// Whether there are no more.
+    pub(in crate::store) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// [`Groups::bind`] for a statement of this text, and runs it; gives how many rows it changed.
     ///
     /// # Errors
     ///
     /// The same.
-    pub(in crate::store) fn run(&mut self, connection: &Connection, text: &str) -> rusqlite::Result<()> {
+    pub(in crate::store) fn run(&mut self, connection: &Connection, text: &str) -> rusqlite::Result<usize> {
         let mut statement = connection.prepare_cached(text)?;
         self.bind(&mut statement)?;
-        statement.raw_execute().map(drop)
+        statement.raw_execute()
     }
 
     fn value(&mut self) -> rusqlite::Result<ValueRef<'a>> {

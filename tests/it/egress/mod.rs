@@ -308,3 +308,21 @@ async fn an_owner_who_has_all_its_places_takes_none_from_others() {
     }
     assert_eq!(upstream.connections(), 65);
 }
+
+#[tokio::test]
+async fn a_days_bytes_end_with_the_budget_of_the_key() {
+    let upstream = Upstream::start().await;
+    let rule = format!("GET http://{}", upstream.address);
+    let host = pushed(open_host(), &[&rule]).await;
+    let ceilings = json!({ "network": [rule], "budgets": { "egressBytesPerDay": 100 } });
+    let made =
+        host.send(Method::POST, "/api/keys", json!({ "name": "k", "owner": "admin", "ceilings": ceilings })).await;
+    let key = made.body["secret"].as_str().unwrap();
+    let first = fetch_as(&host, key, json!({ "url": upstream.url("/") })).await;
+    assert_eq!(first["status"], "success", "{first}");
+    assert!(first["usage"]["egressBytes"].as_u64().unwrap() > 100, "{first}");
+    let body = json!({ "skillId": "fetch", "args": { "url": upstream.url("/") } }).to_string();
+    let refused = reply(host.request_as(Some(key), Method::POST, "/api/skills/executions").body(body)).await;
+    assert_eq!(refused.summary(), "429 budget_exhausted");
+    assert_eq!(upstream.connections(), 1);
+}
