@@ -104,8 +104,8 @@ impl Store {
         migrations::apply(&mut connection)?;
         let readers = Readers { path: path.into(), idle: Mutex::default() };
         // After the schema: an older version may have written what it has.
-        let opened = journal::Opened::new(dir)?;
-        let applied = executions::recover(&mut connection, &opened.left)?;
+        let mut opened = journal::Opened::new(dir)?;
+        let applied = executions::recover(&mut connection, std::mem::take(&mut opened.left))?;
         let writer = Writer::start(connection, applied, Arc::clone(&telemetry))?;
         let journal = opened.start(applied + 1, Arc::clone(writer.backlog()), telemetry)?;
         Ok(Self { writer, journal, readers: Arc::new(readers) })

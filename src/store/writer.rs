@@ -197,6 +197,8 @@ impl Group {
     /// Runs `first` and all that waits behind it, each after what the journal had before it, and commits.
     fn write(&mut self, first: Option<Work>, jobs: &Receiver<Job>) -> Result<(), Error> {
         let mut done = 0;
+        // Before anything can fail: what is in hand is tried again, and the journal hears of it.
+        self.backlog.take(&mut self.records);
         let mut begun = run(&self.connection, "BEGIN IMMEDIATE").and_then(|()| self.apply(&mut done));
         let mut next = first;
         while let Some(work) = next {
@@ -208,8 +210,9 @@ impl Group {
             // thread lives on: a bug in one question must not end all writing.
             self.replies.push(reply.map_err(|_| Error::internal("a write panicked"))?);
             next = if open && self.replies.len() < GROUP { waiting(jobs) } else { None };
-            if open {
-                // Also behind the last one: what woke the thread meanwhile has been taken out of the line.
+            // Also behind the last one: what woke the thread meanwhile has been taken out of the line.
+            self.backlog.take(&mut self.records);
+            if open && !self.connection.is_autocommit() {
                 begun = self.apply(&mut done);
             }
         }
@@ -220,9 +223,8 @@ impl Group {
         run(&self.connection, "COMMIT")
     }
 
-    /// Puts what the journal has into the open transaction; the first `done` of it is there.
+    /// Puts what is in hand into the open transaction; the first `done` of it is there.
     fn apply(&mut self, done: &mut usize) -> Result<(), Error> {
-        self.backlog.take(&mut self.records);
         apply(&self.connection, &self.records[*done..]).map_err(fault)?;
         *done = self.records.len();
         Ok(())

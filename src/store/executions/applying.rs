@@ -38,17 +38,16 @@ const END: &str = concat!(
 /// # Errors
 ///
 /// As any write.
-pub(in crate::store) fn recover(connection: &mut Connection, left: &[(u64, Record)]) -> Result<u64, Error> {
+pub(in crate::store) fn recover(connection: &mut Connection, mut left: Vec<(u64, Record)>) -> Result<u64, Error> {
     let mut recovered = || -> rusqlite::Result<u64> {
         let applied = connection.query_row("SELECT applied FROM journal", [], |row| row.get(0))?;
-        let left = &left[left.partition_point(|(number, _)| *number <= applied)..];
-        if left.is_empty() {
-            return Ok(applied);
-        }
+        left.retain(|(number, _)| *number > applied);
+        left.sort_by_key(|(number, _)| *number);
+        let Some((last, _)) = left.last() else { return Ok(applied) };
         let transaction = connection.transaction()?;
-        apply(&transaction, left)?;
+        apply(&transaction, &left)?;
         transaction.commit()?;
-        Ok(left.last().map_or(applied, |(number, _)| *number))
+        Ok(*last)
     };
     recovered().map_err(fault)
 }

@@ -154,7 +154,10 @@ impl Keeper {
         if let Some(last) = self.segments.will_overwrite(bytes) {
             self.backlog.wait_for(last)?;
         }
-        self.segments.append(self.next, group.iter().map(|entry| &entry.record)).map_err(|error| {
+        // These numbers are used now, also if it fails.
+        let first = self.next;
+        self.next += group.len() as u64;
+        self.segments.append(first, group.iter().map(|entry| &entry.record)).map_err(|error| {
             let full = error.kind() == std::io::ErrorKind::StorageFull;
             if full { super::writer::rolled_back() } else { Error::internal(error) }
         })
@@ -168,9 +171,8 @@ impl Keeper {
         let count = u32::try_from(group.len()).unwrap_or(u32::MAX);
         self.telemetry.commits.committed(begun.elapsed(), count);
         let (mut records, mut waiting) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
-        for Entry { record, then } in group {
-            records.push((self.next, record));
-            self.next += 1;
+        for (number, Entry { record, then }) in (self.next - u64::from(count)..).zip(group) {
+            records.push((number, record));
             waiting.push(then);
         }
         self.backlog.add(records);

@@ -3,9 +3,9 @@
 //! cache, in whole blocks, where the file system can do that: it takes half as long, and a third
 //! of the processor time.
 //!
-//! A file begins with a block that has [`MAGIC`], its generation and a check sum. Each record has
-//! its length, its number and a check sum that covers the generation too: what an earlier turn left
-//! behind the last record is none. What is written together ends with zeros up to a whole block.
+//! A file begins with a block that has [`MAGIC`], its turn and a check sum. Each record has its
+//! length, its number and a check sum that covers the turn too: what an earlier turn left behind the
+//! last record is none. What is written together ends with zeros up to a whole block.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -29,6 +29,8 @@ const MAGIC: [u8; 8] = *b"SVJRNL\0\x01";
 /// largest block that disks have.
 const BLOCK: usize = 4096;
 const HEAD: usize = BLOCK;
+/// Bytes of it that say something.
+const SAID: usize = 28;
 const FRAME: usize = 16;
 
 /// The files, and where the next record goes.
@@ -38,8 +40,18 @@ pub(super) struct Segments {
     now: usize,
     /// Where in it.
     at: usize,
-    generation: u64,
+    turn: Turn,
     buffer: Buffer,
+}
+
+/// One way through a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    /// Later ones have larger numbers.
+    generation: u64,
+    /// By chance for each start: one that died in the middle of a turn may have written blocks of a
+    /// generation that the next one counts to again.
+    start: u64,
 }
 
 struct Segment {
@@ -53,8 +65,8 @@ struct Segment {
 pub(super) struct Found {
     /// The records with their numbers, in their order.
     pub(super) records: Vec<(u64, Record)>,
-    /// The newest generation.
-    generation: u64,
+    /// The newest turn.
+    turn: Turn,
 }
 
 impl Segments {
@@ -68,16 +80,19 @@ impl Segments {
         let (first, second) = (open(&paths[0])?, open(&paths[1])?);
         files::sync_directory(dir)?;
         let mut parts = [read(&first)?, read(&second)?];
-        parts.sort_by_key(|part| part.generation);
+        parts.sort_by_key(|part| part.turn);
         let mut found = Found::default();
         for part in parts {
-            found.generation = part.generation;
+            found.turn = part.turn;
             found.records.extend(part.records);
         }
         let files = [past_the_cache(&paths[0], first)?, past_the_cache(&paths[1], second)?];
         let files = files.map(|file| Segment { file, last: 0 });
+        let mut start = [0; 8];
+        getrandom::fill(&mut start).map_err(io::Error::other)?;
+        let turn = Turn { start: u64::from_le_bytes(start), ..found.turn };
         // The first append goes over to the other file.
-        let segments = Self { files, now: 1, at: SEGMENT, generation: found.generation, buffer: Buffer::default() };
+        let segments = Self { files, now: 1, at: SEGMENT, turn, buffer: Buffer::default() };
         Ok((segments, found))
     }
 
@@ -88,7 +103,8 @@ impl Segments {
     }
 
     /// Appends records, of which the first gets the number `first`, and waits until they are on
-    /// the disk. After an error none of them counts, and the next ones take their place.
+    /// the disk. After an error they may be there or not: their numbers must not be used again, and
+    /// the next ones go to another turn.
     ///
     /// # Errors
     ///
@@ -98,26 +114,28 @@ impl Segments {
         first: u64,
         records: impl Iterator<Item = &'a Record> + Clone,
     ) -> io::Result<()> {
-        let turn = self.will_overwrite(framed(records.clone().map(Record::len))).is_some();
-        let (now, at) = if turn { (1 - self.now, 0) } else { (self.now, self.at) };
-        let generation = self.generation + u64::from(turn);
+        let turns = self.will_overwrite(framed(records.clone().map(Record::len))).is_some();
+        let (now, at) = if turns { (1 - self.now, 0) } else { (self.now, self.at) };
+        self.turn.generation += u64::from(turns);
         self.buffer.clear();
-        if turn {
-            self.buffer.add(&head(generation));
+        if turns {
+            self.buffer.add(&head(self.turn));
             self.buffer.fill();
         }
         let mut number = first;
         for record in records {
-            frame(&mut self.buffer, generation, number, record.bytes());
+            frame(&mut self.buffer, self.turn, number, record.bytes());
             number += 1;
         }
         self.buffer.fill();
+        // Until it is known to be there, no more goes behind it.
+        self.at = SEGMENT;
         let bytes = self.buffer.bytes();
         let segment = &mut self.files[now];
         segment.file.write_all_at(bytes, at as u64)?;
         segment.file.sync_data()?;
         segment.last = number.saturating_sub(1);
-        (self.now, self.at, self.generation) = (now, at + bytes.len(), generation);
+        (self.now, self.at) = (now, at + bytes.len());
         Ok(())
     }
 }
@@ -196,27 +214,29 @@ fn past_the_cache(path: &Path, file: File) -> io::Result<File> {
     }
 }
 
-fn head(generation: u64) -> [u8; 20] {
-    let mut head = [0; 20];
+fn head(turn: Turn) -> [u8; SAID] {
+    let mut head = [0; SAID];
     head[..8].copy_from_slice(&MAGIC);
-    head[8..16].copy_from_slice(&generation.to_le_bytes());
-    let sum = crc32fast::hash(&head[..16]);
-    head[16..].copy_from_slice(&sum.to_le_bytes());
+    head[8..16].copy_from_slice(&turn.generation.to_le_bytes());
+    head[16..24].copy_from_slice(&turn.start.to_le_bytes());
+    let sum = crc32fast::hash(&head[..24]);
+    head[24..].copy_from_slice(&sum.to_le_bytes());
     head
 }
 
-fn frame(buffer: &mut Buffer, generation: u64, number: u64, bytes: &[u8]) {
+fn frame(buffer: &mut Buffer, turn: Turn, number: u64, bytes: &[u8]) {
     // Records are far below 4 GiB.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     buffer.add(&length.to_le_bytes());
     buffer.add(&number.to_le_bytes());
-    buffer.add(&sum(generation, number, bytes).to_le_bytes());
+    buffer.add(&sum(turn, number, bytes).to_le_bytes());
     buffer.add(bytes);
 }
 
-fn sum(generation: u64, number: u64, bytes: &[u8]) -> u32 {
+fn sum(turn: Turn, number: u64, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&generation.to_le_bytes());
+    hasher.update(&turn.generation.to_le_bytes());
+    hasher.update(&turn.start.to_le_bytes());
     hasher.update(&number.to_le_bytes());
     hasher.update(bytes);
     hasher.finalize()
@@ -231,17 +251,20 @@ fn read(file: &File) -> io::Result<Found> {
 
 fn found(bytes: &[u8]) -> Found {
     let mut found = Found::default();
-    let Some(start) = bytes.first_chunk::<20>() else { return found };
-    let mut generation = [0; 8];
-    generation.copy_from_slice(&start[8..16]);
-    let generation = u64::from_le_bytes(generation);
-    if *start != head(generation) {
+    let Some(said) = bytes.first_chunk::<SAID>() else { return found };
+    let number = |from: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&said[from..from + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let turn = Turn { generation: number(8), start: number(16) };
+    if *said != head(turn) {
         return found;
     }
-    found.generation = generation;
+    found.turn = turn;
     let mut at = HEAD;
     loop {
-        match bytes.get(at..).and_then(|rest| next(rest, generation)) {
+        match bytes.get(at..).and_then(|rest| next(rest, turn)) {
             Some((number, record)) => {
                 at += FRAME + record.len();
                 found.records.push((number, record));
@@ -253,14 +276,14 @@ fn found(bytes: &[u8]) -> Found {
     }
 }
 
-/// The first record in `bytes`, if there is a whole one of this generation.
-fn next(bytes: &[u8], generation: u64) -> Option<(u64, Record)> {
+/// The first record in `bytes`, if there is a whole one of this turn.
+fn next(bytes: &[u8], turn: Turn) -> Option<(u64, Record)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
     let (kept, rest) = rest.split_first_chunk::<4>()?;
     let body = rest.get(..u32::from_le_bytes(*length) as usize)?;
     let number = u64::from_le_bytes(*number);
-    let whole = u32::from_le_bytes(*kept) == sum(generation, number, body);
+    let whole = u32::from_le_bytes(*kept) == sum(turn, number, body);
     Record::read(body).filter(|_| whole).map(|record| (number, record))
 }
 
@@ -315,15 +338,40 @@ mod tests {
         assert_eq!(numbers(dir.path()), [100]);
     }
 
+    #[test]
+    fn what_was_refused_and_is_there_all_the_same_has_numbers_before_those_of_the_next() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut segments, _) = Segments::open(dir.path()).unwrap();
+        segments.append(1, [record(10), record(10)].iter()).unwrap();
+        // Written, and then the sync fails.
+        segments.append(3, [record(10), record(10)].iter()).unwrap();
+        segments.at = SEGMENT;
+        segments.append(5, [record(10)].iter()).unwrap();
+        assert_eq!(numbers(dir.path()), [1, 2, 3, 4, 5]);
+        // The same in the middle of a turn.
+        let read_only = File::open(dir.path().join(FILE_NAMES[0])).unwrap();
+        let (now, other) = (segments.now, 1 - segments.now);
+        assert_eq!(other, 0);
+        let writable = std::mem::replace(&mut segments.files[other].file, read_only);
+        segments.at = SEGMENT;
+        let before = segments.turn;
+        assert!(segments.append(6, [record(10)].iter()).is_err());
+        assert!(segments.turn > before && segments.now == now, "the next one is a turn of its own");
+        segments.files[other].file = writable;
+        segments.append(7, [record(10)].iter()).unwrap();
+        assert_eq!(numbers(dir.path()), [5, 7]);
+    }
+
     proptest! {
         #[test]
         fn a_damaged_file_gives_the_records_before_the_damage(at in HEAD..HEAD + 3000_usize, to in any::<u8>()) {
             let mut buffer = Buffer::default();
-            buffer.add(&head(3));
+            let turn = Turn { generation: 3, start: 5 };
+            buffer.add(&head(turn));
             buffer.fill();
             let mut ends = Vec::new();
             for number in 0..20 {
-                frame(&mut buffer, 3, number, record(100).bytes());
+                frame(&mut buffer, turn, number, record(100).bytes());
                 ends.push(buffer.length);
             }
             let mut bytes = buffer.bytes().to_vec();

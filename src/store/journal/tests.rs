@@ -118,3 +118,85 @@ async fn what_comes_in_while_the_writer_writes_is_put_into_the_database_without_
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn what_sqlite_takes_back_by_itself_does_not_count_as_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let first = ended(&store, 5, 100).await;
+    let (begins, begun) = tokio::sync::oneshot::channel();
+    let (go_on, goes_on) = channel();
+    let writing = crate::store::answered(|then| {
+        let work = move |connection: &rusqlite::Connection| {
+            begins.send(()).unwrap();
+            goes_on.recv().unwrap();
+            // As SQLite does when the disk is full.
+            connection.execute_batch("ROLLBACK")
+        };
+        store.writer.send(work, then);
+    });
+    let database = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    let meanwhile = async {
+        begun.await.unwrap();
+        let second = ended(&store, 6, 100).await;
+        go_on.send(()).unwrap();
+        second
+    };
+    let (written, second) = tokio::join!(writing, meanwhile);
+    assert_eq!(written.unwrap_err().code, Code::StorageFull);
+    let both = "SELECT (SELECT applied FROM journal), (SELECT count(*) FROM ended_executions)";
+    let patience = Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        let (applied, rows): (u64, u64) = database.query_row(both, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(applied, 2 * rows, "each has a record of its begin and one of its end");
+        if rows == 2 {
+            break;
+        }
+        assert!(Instant::now() < patience);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(statuses(&store, &[first, second]).await, [Some(Status::Success); 2]);
+}
+
+#[tokio::test]
+async fn while_the_database_is_another_programs_what_begins_is_refused_and_after_that_all_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let running = begun(&store, 1).await;
+    store.writer.settle().await;
+    let lock = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let id = ended(&store, 5, 100).await;
+    let patience = Instant::now() + std::time::Duration::from_secs(60);
+    while store.writer.backlog().trouble().is_none() {
+        assert!(Instant::now() < patience, "the journal does not hear of it");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let args = crate::store::executions::tests::args();
+    let refused = crate::store::answered(|then| store.open_execution(Arc::new(running), args, then));
+    assert_eq!(refused.await.unwrap_err().code, Code::Unavailable);
+    lock.execute_batch("ROLLBACK").unwrap();
+    let found = || lock.query_row("SELECT count(*) FROM ended_executions", [], |row| row.get::<_, u32>(0)).unwrap();
+    while found() == 0 {
+        assert!(Instant::now() < patience, "nobody tries again");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(statuses(&store, &[id]).await, [Some(Status::Success)]);
+}
+
+#[tokio::test]
+async fn a_start_takes_what_is_missing_in_the_order_of_its_numbers_wherever_it_stood() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let lock = rusqlite::Connection::open(dir.path().join(FILE_NAME)).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let ids = [ended(&store, 5, 100).await, ended(&store, 6, 100).await, ended(&store, 7, 100).await];
+    let left = left_by_a_kill(dir.path());
+    let mut records = Opened::new(left.path()).unwrap().left;
+    records.rotate_left(4);
+    let mut connection = rusqlite::Connection::open(left.path().join(FILE_NAME)).unwrap();
+    connection.execute("UPDATE journal SET applied = 2", []).unwrap();
+    assert_eq!(crate::store::executions::recover(&mut connection, records).unwrap(), 6);
+    let rows: u32 = connection.query_row("SELECT count(*) FROM ended_executions", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 2, "{ids:?}: the first was said to be there");
+}
