@@ -42,6 +42,8 @@ pub(super) struct Admission {
 struct Gate {
     places: Fair<oneshot::Sender<Instant>>,
     starts: Starts,
+    /// How many wait of those of which nobody waits for the end.
+    alone: usize,
     /// Whether [`Admission::tick`] goes on.
     ticking: bool,
 }
@@ -66,6 +68,8 @@ struct InLine {
     owner: OwnerId,
     /// Where it stands, and who says that its turn has come; nothing if that was at once.
     waits: Option<(u64, oneshot::Receiver<Instant>)>,
+    /// Whether nobody waits for the end.
+    alone: bool,
     /// When its turn came.
     begun: Instant,
     entered: bool,
@@ -76,7 +80,7 @@ impl Admission {
         let places = Fair::new(settings.concurrency_host, settings.concurrency_per_owner);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let starts = Starts::new(processors * YOUNG_PER_PROCESSOR);
-        let gate = Mutex::new(Gate { places, starts, ticking: false });
+        let gate = Mutex::new(Gate { places, starts, alone: 0, ticking: false });
         Arc::new(Self { settings, gate, rooms: Arc::default() })
     }
 
@@ -92,7 +96,7 @@ impl Admission {
     ///
     /// `queue_full`, `overloaded` if too many wait, or the deadline comes first.
     pub(super) async fn enter(self: &Arc<Self>, owner: &OwnerId, deadline: Instant) -> Result<Place, Error> {
-        self.line_up(owner)?.place(deadline).await
+        self.line_up(owner, false)?.place(deadline).await
     }
 
     /// Takes the last place in its owner's line for a request of so many bytes, which waits there on
@@ -102,15 +106,11 @@ impl Admission {
     ///
     /// `queue_full`, `overloaded` if too many or too much waits.
     pub(super) fn queue(self: &Arc<Self>, owner: &OwnerId, bytes: u64) -> Result<Turn, Error> {
-        // They may wait for hours: half of the line is for those who wait for an answer.
-        if self.gate.lock().places.counts().1 >= self.settings.queue_host.div_ceil(2) {
-            return Err(Error::new(Code::Overloaded, "too many executions wait on this host (half of queue.host)"));
-        }
         let AdmissionSettings { concurrency_host, concurrency_per_owner, queue_host, queue_per_owner } = self.settings;
         // Those count too that are not in the line now, because they wait for fuel.
         let most = (queue_per_owner.saturating_add(concurrency_per_owner), queue_host.saturating_add(concurrency_host));
         let room = self.rooms.take(owner, bytes, most)?;
-        Ok(Turn { in_line: self.line_up(owner)?, room })
+        Ok(Turn { in_line: self.line_up(owner, true)?, room })
     }
 
     /// The same for what was accepted before, whatever the bounds are now.
@@ -124,16 +124,18 @@ impl Admission {
         let now = Instant::now();
         let mut gate = self.gate.lock();
         let begins = gate.begin(owner, now);
-        let waits = (!begins).then(|| self.wait(gate, owner, now));
-        Turn { in_line: self.in_line(owner, waits, now), room }
+        let waits = (!begins).then(|| self.wait(gate, owner, true));
+        Turn { in_line: self.in_line(owner, waits, (true, now)), room }
     }
 
-    fn line_up(self: &Arc<Self>, owner: &OwnerId) -> Result<InLine, Error> {
+    /// Gives a place to who may begin, and one in the line to who may not. The bounds of the line
+    /// hold then even where a place is free: its owner may not have it now.
+    fn line_up(self: &Arc<Self>, owner: &OwnerId, alone: bool) -> Result<InLine, Error> {
         let now = Instant::now();
         let mut gate = self.gate.lock();
         if gate.begin(owner, now) {
             drop(gate);
-            return Ok(self.in_line(owner, None, now));
+            return Ok(self.in_line(owner, None, (alone, now)));
         }
         if gate.places.waiting(owner) >= self.settings.queue_per_owner {
             return Err(Error::new(Code::QueueFull, "too many of your executions wait (queue.per_owner)"));
@@ -141,8 +143,13 @@ impl Admission {
         if gate.places.counts().1 >= self.settings.queue_host {
             return Err(Error::new(Code::Overloaded, "too many executions wait on this host (queue.host)"));
         }
-        let waits = self.wait(gate, owner, now);
-        Ok(self.in_line(owner, Some(waits), now))
+        // They may wait for hours: half of the line is for those who wait for an answer.
+        if alone && gate.alone >= self.settings.queue_host.div_ceil(2) {
+            let detail = "too many asynchronous executions wait on this host (half of queue.host)";
+            return Err(Error::new(Code::Overloaded, detail));
+        }
+        let waits = self.wait(gate, owner, alone);
+        Ok(self.in_line(owner, Some(waits), (alone, now)))
     }
 
     /// Lines up one that could not begin.
@@ -150,8 +157,10 @@ impl Admission {
         self: &Arc<Self>,
         mut gate: MutexGuard<'_, Gate>,
         owner: &OwnerId,
-        now: Instant,
+        alone: bool,
     ) -> (u64, oneshot::Receiver<Instant>) {
+        let now = Instant::now();
+        gate.alone += usize::from(alone);
         let (turn, turns) = oneshot::channel();
         let number = gate.places.line_up(owner, turn);
         if !gate.starts.may(owner, now) {
@@ -167,9 +176,9 @@ impl Admission {
         self: &Arc<Self>,
         owner: &OwnerId,
         waits: Option<(u64, oneshot::Receiver<Instant>)>,
-        now: Instant,
+        (alone, now): (bool, Instant),
     ) -> InLine {
-        InLine { admission: Arc::clone(self), owner: owner.clone(), waits, begun: now, entered: false }
+        InLine { admission: Arc::clone(self), owner: owner.clone(), waits, alone, begun: now, entered: false }
     }
 
     fn leave(&self, owner: &OwnerId, begun: Instant) {
@@ -293,11 +302,17 @@ impl Drop for Place {
 
 impl Drop for InLine {
     fn drop(&mut self) {
+        let is_counted = self.alone && self.waits.is_some();
+        if self.entered && !is_counted {
+            return;
+        }
+        let mut gate = self.admission.gate.lock();
+        gate.alone -= usize::from(is_counted);
         if self.entered {
             return;
         }
-        let gate = &self.admission.gate;
-        let waited = self.waits.as_ref().is_some_and(|(number, _)| gate.lock().places.give_up(&self.owner, *number));
+        let waited = self.waits.as_ref().is_some_and(|(number, _)| gate.places.give_up(&self.owner, *number));
+        drop(gate);
         if !waited {
             // A turn that came and was not taken is noted as begun until it grows older.
             self.admission.leave(&self.owner, self.begun);
@@ -306,86 +321,4 @@ impl Drop for InLine {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::super::room::BYTES_PER_OWNER;
-    use super::*;
-
-    fn admission(host: usize, owner: usize, queue: usize) -> Arc<Admission> {
-        Admission::new(AdmissionSettings {
-            concurrency_host: host,
-            concurrency_per_owner: owner,
-            queue_host: queue,
-            queue_per_owner: queue,
-        })
-    }
-
-    #[tokio::test]
-    async fn a_place_is_given_back_and_a_full_line_says_so() {
-        let gate = admission(1, 1, 1);
-        let owner: OwnerId = "a".parse().unwrap();
-        let soon = || Instant::now() + Duration::from_millis(20);
-        let place = gate.enter(&owner, soon()).await.unwrap();
-        let (waits, refused) = tokio::join!(gate.enter(&owner, soon()), gate.enter(&owner, soon()));
-        assert_eq!(waits.err().unwrap().code, Code::Overloaded);
-        assert!(matches!(refused.err().unwrap().code, Code::QueueFull | Code::Overloaded));
-        drop(place);
-        assert!(gate.enter(&owner, soon()).await.is_ok());
-        assert_eq!(gate.load(), Load::default());
-    }
-
-    #[tokio::test]
-    async fn who_queues_first_comes_first_and_gives_all_its_room_back() {
-        let gate = admission(1, 1, 3);
-        let owner: OwnerId = "a".parse().unwrap();
-        let first = gate.queue(&owner, BYTES_PER_OWNER - 1).unwrap().come().await.unwrap();
-        assert_eq!(gate.queue(&owner, 2).err().unwrap().code, Code::QueueFull, "what runs counts too");
-        let (second, third) = (gate.queue(&owner, 1).unwrap(), gate.queue_again(&owner, 1));
-        let (mut second, mut third) = (Box::pin(second.come()), Box::pin(third.come()));
-        // Who is asked first is not who came first.
-        assert!(futures_util::poll!(&mut third).is_pending() && futures_util::poll!(&mut second).is_pending());
-        drop(first);
-        assert!(futures_util::poll!(&mut third).is_pending());
-        drop(second.await);
-        drop(third.await);
-        let waits = gate.queue(&owner, 5).unwrap();
-        drop((gate.queue(&owner, 5).unwrap(), waits));
-        assert!(gate.load() == Load::default() && gate.rooms.are_empty());
-    }
-    #[tokio::test]
-    async fn what_waits_on_its_own_stands_behind_no_long_line_of_another_owner() {
-        let gate = admission(1, 1, 400);
-        let (a, b): (OwnerId, OwnerId) = ("a".parse().unwrap(), "b".parse().unwrap());
-        let running = gate.queue(&a, 1).unwrap().come().await.unwrap();
-        let mut line: Vec<_> = (0..100).map(|_| gate.queue(&a, 1).unwrap()).collect();
-        let other = gate.queue(&b, 1).unwrap();
-        drop(running);
-        // Its owner came later than the other one had its last place.
-        drop(line.remove(0).come().await.unwrap());
-        let other = other.come().await.unwrap();
-        assert_eq!(gate.load(), Load { running: 1, queued: 99 });
-        // What gives its place back waits again, and its request has its room all the time.
-        let room = other.give_back().unwrap();
-        assert_eq!(gate.load(), Load { running: 1, queued: 98 });
-        let again = gate.requeue(&b, room);
-        assert_eq!(gate.load(), Load { running: 1, queued: 99 });
-        drop(line);
-        drop(again.come().await.unwrap());
-        assert!(gate.load() == Load::default() && gate.rooms.are_empty());
-    }
-    #[tokio::test]
-    async fn what_gave_its_place_back_counts_among_those_that_wait() {
-        let gate = admission(1, 1, 1);
-        let owner: OwnerId = "a".parse().unwrap();
-        let mut rooms = Vec::new();
-        for _ in 0..2 {
-            rooms.push(gate.queue(&owner, 1).unwrap().come().await.unwrap().give_back().unwrap());
-        }
-        assert!(matches!(gate.queue(&owner, 1).err().unwrap().code, Code::QueueFull | Code::Overloaded));
-        rooms.pop();
-        drop(gate.queue(&owner, 1).unwrap());
-        rooms.clear();
-        assert!(gate.load() == Load::default() && gate.rooms.are_empty());
-    }
-}
+mod tests;

@@ -255,3 +255,14 @@ async fn a_guest_that_never_stops_writing_ends_at_its_deadline() {
     assert_eq!(host.outcome("files", args, limits).await, "timeout timeout");
     assert_eq!(bytes(&host, host.key(), "a").await.len(), 4096);
 }
+
+/// It opens a file as `wasi:filesystem` 0.2 has them, and changes its length as one of 0.3.
+#[tokio::test]
+async fn no_component_takes_a_file_past_the_quota_by_the_door_of_another_age() {
+    let host = Host::start();
+    let component = wat::parse_str(include_str!("both_doors.wat")).unwrap();
+    let refused = host.upload("both-doors", component).await;
+    assert_eq!(refused.summary(), "422 invalid_component");
+    let detail = refused.body["detail"].as_str().unwrap();
+    assert!(detail.contains("wasi:filesystem/types@0.2.12, wasi:filesystem/types@0.3.0"), "{detail}");
+}

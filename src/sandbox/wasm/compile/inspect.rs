@@ -126,6 +126,13 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
     if !unknown.is_empty() {
         return Err(format!("it imports what this host does not have: {}", unknown.join(", ")));
     }
+    let files = |age: &str| {
+        seen.imports.iter().find(|name| name.starts_with("wasi:filesystem/") && name.contains(age)).map(String::as_str)
+    };
+    if let (Some(old), Some(new)) = (files("@0.2."), files("@0.3.")) {
+        // It may take a file of the one for a file of the other, where nobody counts what it writes.
+        return Err(format!("it imports files of two ages, which this host does not mix: {old}, {new}"));
+    }
     let found = entries(&types, &seen.exports)?;
     let concurrent = concurrent || seen.imports.iter().any(|name| name.starts_with("wasi:") && name.contains("@0.3."));
     Ok(Inspection { concurrent, ..describe(bytes, seen, found) })
@@ -327,6 +334,25 @@ mod tests {
         assert!(concurrent(r#"(import "wasi:io/poll@0.2.3" (instance)) (type (stream u8))"#));
         let error = with(r#"(import "wasi:http/client@0.3.0" (instance))"#).unwrap_err();
         assert!(error.ends_with("wasi:http/client@0.3.0"), "{error}");
+    }
+
+    #[test]
+    fn files_of_two_ages_are_refused_whichever_interfaces_they_are_of() {
+        let with = |imports: &str| {
+            look(&format!(
+                r#"(component {imports} (core module $m (func (export "f"))) (core instance $i (instantiate $m))
+                   (func (export "f") (canon lift (core func $i "f"))))"#
+            ))
+        };
+        let import = |name: &str| format!(r#"(import "wasi:filesystem/{name}" (instance))"#);
+        for old in ["types@0.2.12", "preopens@0.2.0"] {
+            assert!(with(&import(old)).is_ok());
+            for new in ["types@0.3.0", "preopens@0.3.0"] {
+                assert!(with(&import(new)).is_ok());
+                let error = with(&(import(old) + &import(new))).unwrap_err();
+                assert!(error.contains("files of two ages"), "{error}");
+            }
+        }
     }
 
     #[test]
