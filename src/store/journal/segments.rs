@@ -339,27 +339,25 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_and_is_there_all_the_same_has_numbers_before_those_of_the_next() {
+    fn what_could_not_be_written_is_followed_by_a_turn_of_its_own() {
         let dir = tempfile::tempdir().unwrap();
         let (mut segments, _) = Segments::open(dir.path()).unwrap();
         segments.append(1, [record(10), record(10)].iter()).unwrap();
-        // Written, and then the sync fails.
-        segments.append(3, [record(10), record(10)].iter()).unwrap();
-        segments.at = SEGMENT;
-        segments.append(5, [record(10)].iter()).unwrap();
-        assert_eq!(numbers(dir.path()), [1, 2, 3, 4, 5]);
-        // The same in the middle of a turn.
-        let read_only = File::open(dir.path().join(FILE_NAMES[0])).unwrap();
-        let (now, other) = (segments.now, 1 - segments.now);
-        assert_eq!(other, 0);
-        let writable = std::mem::replace(&mut segments.files[other].file, read_only);
-        segments.at = SEGMENT;
-        let before = segments.turn;
-        assert!(segments.append(6, [record(10)].iter()).is_err());
-        assert!(segments.turn > before && segments.now == now, "the next one is a turn of its own");
-        segments.files[other].file = writable;
-        segments.append(7, [record(10)].iter()).unwrap();
-        assert_eq!(numbers(dir.path()), [5, 7]);
+        // In the middle of a file, and then where a turn begins.
+        for (refused, next, found) in [(3, 5, &[1, 2, 5][..]), (6, 7, &[5, 7])] {
+            let (now, turn) = (segments.now, segments.turn);
+            let at = if refused == 3 { now } else { 1 - now };
+            if at != now {
+                segments.at = SEGMENT;
+            }
+            let read_only = File::open(dir.path().join(FILE_NAMES[at])).unwrap();
+            let writable = std::mem::replace(&mut segments.files[at].file, read_only);
+            assert!(segments.append(refused, [record(10), record(10)].iter()).is_err());
+            segments.files[at].file = writable;
+            segments.append(next, [record(10)].iter()).unwrap();
+            assert!(segments.now != now && segments.turn > turn);
+            assert_eq!(numbers(dir.path()), found);
+        }
     }
 
     proptest! {
