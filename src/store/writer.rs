@@ -238,8 +238,12 @@ impl Group {
                 self.records.clear();
             }
             Err(error) => {
-                tracing::error!("What is in the journal cannot be put into the database; it is tried again: {error:?}");
-                self.backlog.failed(error.again());
+                // Once, and not at each try.
+                if self.backlog.failed(error.again()) {
+                    tracing::error!(
+                        "What is in the journal cannot be put into the database; it is tried again: {error:?}"
+                    );
+                }
             }
         }
     }

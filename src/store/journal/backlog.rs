@@ -65,10 +65,11 @@ impl Backlog {
         self.applied.notify_all();
     }
 
-    /// The database does not take what it was given.
-    pub(in crate::store) fn failed(&self, error: Error) {
-        self.state.lock().trouble = Some(error);
+    /// The database does not take what it was given. Says whether it did before.
+    pub(in crate::store) fn failed(&self, error: Error) -> bool {
+        let before = self.state.lock().trouble.replace(error);
         self.applied.notify_all();
+        before.is_none()
     }
 
     /// Whether all that came in is in the database.
