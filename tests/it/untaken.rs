@@ -112,3 +112,42 @@ async fn a_client_that_takes_its_answers_keeps_its_connection() {
         while client.try_read(&mut [0; 4096]).is_ok() {}
     }
 }
+
+#[tokio::test]
+async fn a_client_that_asks_nothing_over_http2_loses_the_connection_also_when_it_answers_pings() {
+    let serving = Serving::with(Pace { head: SHORT, ..pace(NEVER) }).await;
+    for requests in [&[][..], &[1], &[1, 3]] {
+        let mut client = TcpStream::connect(serving.address).await.unwrap();
+        client.write_all(&hello(1 << 24)).await.unwrap();
+        client.write_all(&frame(8, 0, 0, &(1_u32 << 24).to_be_bytes())).await.unwrap();
+        for stream in requests {
+            client.write_all(&get(*stream)).await.unwrap();
+            assert!(answer(&mut client, *stream).await > 0);
+        }
+        let pings = tokio::time::timeout(AT_LAST, answered_pings(&mut client)).await;
+        assert!(pings.is_ok(), "the server still holds a connection after {requests:?}");
+        assert!(serving.is_well().await);
+    }
+}
+
+/// Answers pings until the connection ends; says how many there were.
+async fn answered_pings(client: &mut TcpStream) -> usize {
+    let mut pings = 0;
+    loop {
+        let mut head = [0; 9];
+        if client.read_exact(&mut head).await.is_err() {
+            return pings;
+        }
+        let [a, b, c, kind, flags, ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        if client.read_exact(&mut payload).await.is_err() {
+            return pings;
+        }
+        if kind == 6 && flags & 1 == 0 {
+            pings += 1;
+            if client.write_all(&frame(6, 1, 0, &payload)).await.is_err() {
+                return pings;
+            }
+        }
+    }
+}

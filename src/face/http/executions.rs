@@ -207,11 +207,12 @@ async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -
     })?;
     drop(bytes);
     let executor = &app.host.executor;
+    // What is boxed is not part of each answer's state, which is moved from hand to hand.
     match mode {
-        RunMode::Async => return Ok(submitted(&executor.submit(caller, request, idempotency).await?)),
+        RunMode::Async => return Ok(submitted(&Box::pin(executor.submit(caller, request, idempotency)).await?)),
         RunMode::Stream => {
             let key = caller.key.id.clone();
-            let streamed = executor.execute_followed(caller, request, idempotency).await?;
+            let streamed = Box::pin(executor.execute_followed(caller, request, idempotency)).await?;
             return Ok(streaming(app, streamed, (key, room)));
         }
         RunMode::Sync => {}
@@ -219,7 +220,7 @@ async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -
     let Some(idempotency) = idempotency else {
         return Ok(json(wire::execution(&executor.execute(caller, request).await?)));
     };
-    let once = executor.execute_once(caller, request, idempotency).await?;
+    let once = Box::pin(executor.execute_once(caller, request, idempotency)).await?;
     Ok(answer(&once))
 }
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -221,15 +221,20 @@ impl Talk {
         builder.http2().timer(TokioTimer::new()).keep_alive_interval(pace.head).keep_alive_timeout(pace.head);
         let untaken = Untaken::new();
         let answers = untaken.clone();
+        // HTTP/1 has its own end: a head that does not come. All of it counts as one request.
+        let http1 = OnceLock::new();
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(Peer(peer));
-            let watch = (request.version() == Version::HTTP_2).then(|| answers.clone());
+            let asked = (request.version() == Version::HTTP_2).then(|| answers.asked());
+            if asked.is_none() {
+                http1.get_or_init(|| answers.asked());
+            }
             // A router is always ready.
             let answer = router.clone().call(request);
             async move {
                 let answer = answer.await?;
-                Ok::<_, Infallible>(match watch {
-                    Some(untaken) => untaken.watch(answer),
+                Ok::<_, Infallible>(match asked {
+                    Some(asked) => asked.watch(answer),
                     None => answer,
                 })
             }
@@ -242,6 +247,7 @@ impl Talk {
                 tracing::debug!("A connection ended: {error}");
             },
             () = untaken.stalled(pace.answer_pause) => tracing::debug!("A client takes none of its answers"),
+            () = untaken.unused(pace.head) => tracing::debug!("A client asks nothing"),
         }
         drop(place);
     }

@@ -1,8 +1,9 @@
-//! Answers over HTTP/2 that nobody takes.
+//! Answers over HTTP/2 that nobody takes, and connections over which nobody asks.
 //!
 //! There, a client says for each stream and for the whole connection how much it will take
 //! (RFC 9113, section 5.2). One that lets nothing through and answers pings has a socket that
-//! looks well, and would keep its connection and all its answers for ever.
+//! looks well, and would keep its connection and all its answers for ever. So would one that
+//! asks nothing.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,46 +19,79 @@ use tokio::time::Instant;
 /// Largest piece of an answer, in bytes: that much must be taken to count as progress.
 const PIECE: usize = 16 << 10;
 
-/// The answers of one connection that are on their way.
+/// The requests of one connection that are under way, and those of their answers that are on their way.
 #[derive(Clone)]
 pub(super) struct Untaken(Arc<Mutex<State>>);
 
 struct State {
+    requests: usize,
     answers: usize,
     /// When one of them last began, went on or ended.
     moved: Instant,
 }
 
+/// One request, until it is answered or its client has left.
+pub(super) struct Asked(Untaken);
+
 impl Untaken {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Mutex::new(State { answers: 0, moved: Instant::now() })))
+        Self(Arc::new(Mutex::new(State { requests: 0, answers: 0, moved: Instant::now() })))
     }
 
-    /// The answer, watched until all of it could leave.
-    pub(super) fn watch(&self, answer: Response) -> Response {
-        if answer.body().is_end_stream() {
-            return answer;
-        }
-        self.count(|answers| answers + 1);
-        answer.map(|inner| Body::new(Watched { inner, left: Bytes::new(), untaken: self.clone() }))
+    /// Counts a request.
+    pub(super) fn asked(&self) -> Asked {
+        self.count(|state| state.requests += 1);
+        Asked(self.clone())
     }
 
-    fn count(&self, change: impl FnOnce(usize) -> usize) {
+    fn count(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.0.lock();
-        *state = State { answers: change(state.answers), moved: Instant::now() };
+        change(&mut state);
+        state.moved = Instant::now();
+    }
+
+    /// Resolves once nothing was under way for `pause`.
+    pub(super) async fn unused(&self, pause: Duration) {
+        loop {
+            let now = Instant::now();
+            let State { requests, answers, moved } = *self.0.lock();
+            let end = if requests + answers == 0 { moved } else { now } + pause;
+            if end <= now {
+                return;
+            }
+            tokio::time::sleep_until(end).await;
+        }
     }
 
     /// Resolves once there are answers and none of them has moved for `pause`.
     pub(super) async fn stalled(&self, pause: Duration) {
         loop {
             let now = Instant::now();
-            let State { answers, moved } = *self.0.lock();
+            let State { answers, moved, .. } = *self.0.lock();
             let end = if answers == 0 { now } else { moved } + pause;
             if end <= now {
                 return;
             }
             tokio::time::sleep_until(end).await;
         }
+    }
+}
+
+impl Asked {
+    /// The answer, watched until all of it could leave.
+    pub(super) fn watch(self, answer: Response) -> Response {
+        if answer.body().is_end_stream() {
+            return answer;
+        }
+        let untaken = self.0.clone();
+        untaken.count(|state| state.answers += 1);
+        answer.map(|inner| Body::new(Watched { inner, left: Bytes::new(), untaken }))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.count(|state| state.requests -= 1);
     }
 }
 
@@ -82,7 +116,7 @@ impl HttpBody for Watched {
                 None => return Poll::Ready(None),
             }
         }
-        self.untaken.count(|answers| answers);
+        self.untaken.count(|_| {});
         let bytes = self.left.len().saturating_sub(1).clamp(1, PIECE).min(self.left.len());
         let piece = self.left.split_to(bytes);
         Poll::Ready(Some(Ok(Frame::data(piece))))
@@ -105,7 +139,7 @@ impl HttpBody for Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.untaken.count(|answers| answers.saturating_sub(1));
+        self.untaken.count(|state| state.answers -= 1);
     }
 }
 
@@ -119,7 +153,7 @@ mod tests {
     async fn an_answer_stays_whole_and_its_last_byte_comes_alone() {
         for (length, pieces) in [(0, 0), (1, 1), (2, 2), (PIECE, 2), (PIECE + 1, 2), (PIECE + 2, 3), (100_000, 8)] {
             let bytes: Bytes = (0..length).map(|n| (n % 251) as u8).collect();
-            let mut body = Untaken::new().watch(Response::new(Body::from(bytes.clone()))).into_body();
+            let mut body = Untaken::new().asked().watch(Response::new(Body::from(bytes.clone()))).into_body();
             let (mut got, mut last, mut count) = (Vec::new(), 0, 0);
             while let Some(frame) = body.frame().await {
                 let piece = frame.unwrap().into_data().unwrap();
@@ -139,9 +173,23 @@ mod tests {
         let pause = Duration::from_millis(20);
         let stalls = async || tokio::time::timeout(10 * pause, untaken.stalled(pause)).await.is_ok();
         assert!(!stalls().await);
-        let answer = untaken.watch(Response::new(Body::from("answer")));
+        let answer = untaken.asked().watch(Response::new(Body::from("answer")));
         assert!(stalls().await);
         drop(answer);
         assert!(!stalls().await);
+    }
+
+    #[tokio::test]
+    async fn only_a_connection_with_nothing_under_way_is_unused() {
+        let untaken = Untaken::new();
+        let pause = Duration::from_millis(20);
+        let is_unused = async || tokio::time::timeout(10 * pause, untaken.unused(pause)).await.is_ok();
+        assert!(is_unused().await);
+        let asked = untaken.asked();
+        assert!(!is_unused().await);
+        let answer = asked.watch(Response::new(Body::from("answer")));
+        assert!(!is_unused().await);
+        drop(answer);
+        assert!(is_unused().await);
     }
 }
