@@ -22,6 +22,7 @@ mod recovery;
 
 /// TLS, and what may listen without it.
 mod tls;
+mod tool_formats;
 mod untaken;
 
 /// `/metrics`.

@@ -32,7 +32,7 @@ const PAGE: u32 = 50;
 const MAX_PAGE: u32 = 500;
 
 /// The caller's word for a request that may come twice.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Says that an earlier request began the run.
 const REPLAYED: &str = "idempotency-replayed";
 

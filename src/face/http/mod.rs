@@ -36,6 +36,7 @@ mod skill_md;
 mod skills;
 mod staging;
 mod tls;
+mod tools;
 mod untaken;
 mod versions;
 mod wire;
@@ -136,6 +137,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(skills::list, skills::upload))
         .routes(routes!(skills::register))
         .routes(routes!(install::install))
+        .routes(routes!(tools::list, tools::find))
+        .routes(routes!(tools::call))
         .routes(routes!(executions::list, executions::create))
         .routes(routes!(executions::show))
         .routes(routes!(executions::cancel))

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rmcp::ErrorData;
 use rmcp::model::{CacheScope, ListToolsResult, Tool, ToolAnnotations};
 
+use crate::face::tools::{description, schema};
 use crate::host::Host;
 use crate::model::{Caller, Grants, Scope};
 use crate::registry::ToolRef;
 
-use super::{manage, schema};
+use super::manage;
 
 /// Tools on one page.
 const PAGE: usize = 500;
@@ -79,13 +80,7 @@ fn read_cursor(cursor: &str) -> Result<String, ErrorData> {
 fn described(tool: ToolRef) -> Tool {
     let skill = &tool.skill.skill;
     let Some(function) = skill.functions.get(tool.function) else { return Tool::default() };
-    let description = match (skill.description.as_str(), function.description.as_str()) {
-        // There are clients that take no tool without a word about it.
-        ("", "") => Cow::Owned(format!("Runs `{}` of the skill {}.", function.name, tool.skill.address)),
-        (skill, function) if skill == function || function.is_empty() => Cow::Owned(skill.to_owned()),
-        ("", function) => Cow::Owned(function.to_owned()),
-        (skill, function) => Cow::Owned(format!("{function}\n\nOf {}: {skill}", tool.skill.address)),
-    };
+    let description = Cow::Owned(description(&tool));
     let input = schema::input(function.schema.input.as_ref());
     let mut described = Tool::new_with_raw(tool.name, Some(description), Arc::new(input));
     described.output_schema = schema::output(function.schema.output.as_ref()).map(Arc::new);

@@ -11,7 +11,6 @@ mod changes;
 mod endpoint;
 mod manage;
 mod outcome;
-mod schema;
 mod server;
 mod sessions;
 mod sites;

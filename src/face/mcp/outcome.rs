@@ -1,12 +1,11 @@
 //! What became of a call, as a result of the protocol.
 
-use std::fmt::Write as _;
-
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorCode, JsonObject, MetaObject};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::model::{Code, Error, Execution, Status};
+use crate::face::tools::{Said, refusal};
+use crate::model::{Code, Error, Execution};
 
 /// Where a result says which execution it is of.
 const EXECUTION: &str = "skillvisor/executionId";
@@ -16,32 +15,20 @@ const CODE: &str = "skillvisor/code";
 /// The end of a run.
 pub(super) fn of_execution(execution: &Execution) -> CallToolResult {
     let mut meta = JsonObject::from_iter([(EXECUTION.to_owned(), json!(execution.id))]);
-    if execution.status == Status::Success {
-        let text = execution.output.as_ref().map_or("null", |output| output.get());
-        let value: Value = serde_json::from_str(text).unwrap_or_default();
-        let shown = value.as_str().map_or_else(|| text.to_owned(), str::to_owned);
-        let mut result = CallToolResult::success(vec![ContentBlock::text(shown)]);
-        result.structured_content = value.is_object().then_some(value);
-        return result.with_meta(Some(MetaObject(meta)));
-    }
-    let code = execution.error.as_ref().map_or(Code::Internal, |error| error.code);
-    meta.insert(CODE.to_owned(), json!(code));
-    CallToolResult::error(vec![ContentBlock::text(why(execution, code))]).with_meta(Some(MetaObject(meta)))
-}
-
-/// Why a run did not succeed, for a model: what happened, and what would have allowed it.
-fn why(execution: &Execution, code: Code) -> String {
-    let mut text = code.to_string();
-    if let Some(error) = &execution.error {
-        let _ = write!(text, ": {}", error.message);
-        if let Some(detail) = &error.detail {
-            let _ = write!(text, "\n{detail}");
+    let said = Said::of(execution);
+    let content = vec![ContentBlock::text(said.text)];
+    let result = match said.outcome {
+        Ok(output) => {
+            let mut result = CallToolResult::success(content);
+            result.structured_content = output.is_object().then_some(output);
+            result
         }
-    }
-    for denial in &execution.denials {
-        let _ = write!(text, "\ndenied: {} {}; it needs {}: {}", denial.import, denial.asked, denial.grant, denial.fix);
-    }
-    text
+        Err(code) => {
+            meta.insert(CODE.to_owned(), json!(code));
+            CallToolResult::error(content)
+        }
+    };
+    result.with_meta(Some(MetaObject(meta)))
 }
 
 /// Why there was no run. What a model can mend is a result, and so is what may work later;
@@ -60,14 +47,6 @@ pub(super) fn of_error(error: &Error) -> Result<CallToolResult, ErrorData> {
     if let Some(code) = code {
         return Err(ErrorData::new(code, error.detail.clone(), Some(json!({ "code": row.name }))));
     }
-    let mut text = format!("{}: {}", row.name, error.detail);
-    for field in &error.fields {
-        let place = if field.pointer.is_empty() { "/" } else { &field.pointer };
-        let _ = write!(text, "\n{place}: {}", field.detail);
-    }
-    if let Some(seconds) = error.retry_after_s {
-        let _ = write!(text, "\nIt may work after {seconds} s.");
-    }
     let meta = JsonObject::from_iter([(CODE.to_owned(), json!(error.code))]);
-    Ok(CallToolResult::error(vec![ContentBlock::text(text)]).with_meta(Some(MetaObject(meta))))
+    Ok(CallToolResult::error(vec![ContentBlock::text(refusal(error))]).with_meta(Some(MetaObject(meta))))
 }

@@ -1,23 +1,18 @@
 //! What `rmcp` asks of a server: one per request, or per session of an older revision.
 
-use std::collections::BTreeMap;
-
+use crate::face::tools::{of_caller, request};
+use crate::host::Host;
+use crate::model::{Code, Error, quotable};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult, ErrorCode, Implementation,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use serde_json::Value;
-use serde_json::value::RawValue;
-
-use crate::host::Host;
-use crate::model::{Code, Error, ExecutionRequest, StrictJson, quotable};
-use crate::registry::ToolRef;
 
 use super::call::Call;
 use super::changes::{Changes, tell};
-use super::{catalogue, manage, outcome, schema};
+use super::{catalogue, manage, outcome};
 
 /// What a model is told of this server as a whole.
 const INSTRUCTIONS: &str = "\
@@ -124,37 +119,7 @@ impl Tools {
         match self.host.execute(call.caller.clone(), request).await {
             Ok(execution) => Ok(outcome::of_execution(&execution)),
             Err(error) if error.code == Code::NotFound => Err(unknown(error)),
-            Err(error) => outcome::of_error(&wrapped(error, &tool)),
+            Err(error) => outcome::of_error(&of_caller(error, &tool)),
         }
     }
-}
-
-fn input_of(tool: &ToolRef) -> Option<&Value> {
-    tool.skill.skill.functions.get(tool.function)?.schema.input.as_ref()
-}
-
-/// The run that a call asks for.
-fn request(tool: &ToolRef, arguments: StrictJson) -> Result<ExecutionRequest, Error> {
-    let arguments = if schema::is_wrapped(input_of(tool)) { unwrapped(&arguments)? } else { arguments };
-    Ok(ExecutionRequest::new(tool.reference(), arguments))
-}
-
-/// The one argument of a skill that takes something that is no object.
-fn unwrapped(arguments: &StrictJson) -> Result<StrictJson, Error> {
-    let invalid = |place: &str, why: &str| Error::at(Code::InvalidArgs, format!("/{place}"), why);
-    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(arguments.text())
-        .map_err(|_| Error::at(Code::InvalidArgs, "", "the arguments must be an object"))?;
-    let value = members.remove(schema::WRAPPED).ok_or_else(|| invalid(schema::WRAPPED, "is required"))?;
-    match members.keys().next() {
-        Some(other) => Err(invalid(&quotable(other), "is not known; the one argument is `value`")),
-        None => StrictJson::from_raw(value),
-    }
-}
-
-/// The places of wrong arguments, in those that the client sent.
-fn wrapped(error: Error, tool: &ToolRef) -> Error {
-    if error.code == Code::InvalidArgs && schema::is_wrapped(input_of(tool)) {
-        return error.below(&format!("/{}", schema::WRAPPED));
-    }
-    error
 }

@@ -38,7 +38,7 @@ impl Answer {
 
 impl Host {
     /// Uploads a guest with a manifest of its own.
-    async fn register(&self, key: Option<&str>, manifest: Value, guest_name: &str) -> Reply {
+    pub(crate) async fn register(&self, key: Option<&str>, manifest: Value, guest_name: &str) -> Reply {
         let component = Part::bytes(guest(guest_name)).mime_str("application/wasm").unwrap();
         let form = Form::new().text("manifest", manifest.to_string()).part("component", component);
         let key = key.unwrap_or_else(|| self.key());
@@ -46,7 +46,7 @@ impl Host {
     }
 
     /// The skill `hello` as its folder has it.
-    async fn with_hello(self) -> Self {
+    pub(crate) async fn with_hello(self) -> Self {
         let text =
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("skills/hello/SKILL.md")).unwrap();
         let block = text.split("```json skill\n").nth(1).unwrap().split("```").next().unwrap();
@@ -56,7 +56,7 @@ impl Host {
     }
 
     /// A key with these scopes, for the admin's namespace.
-    async fn agent(&self, scopes: &[&str]) -> Value {
+    pub(crate) async fn agent(&self, scopes: &[&str]) -> Value {
         let key = json!({ "name": "agent", "owner": "admin", "scopes": scopes });
         let made = self.send(Method::POST, "/api/keys", key).await;
         assert_eq!(made.status, 201);

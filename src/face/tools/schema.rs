@@ -1,12 +1,13 @@
-//! JSON Schemas as the protocol wants them: the input of a tool is an object, always.
+//! JSON Schemas as models' tools have them: the input of a tool is an object, always.
 
 use std::borrow::Cow;
 
-use rmcp::model::JsonObject;
 use serde_json::{Map, Value, json};
 
+use super::JsonObject;
+
 /// The one argument of a tool whose skill takes something that is no object.
-pub(super) const WRAPPED: &str = "value";
+pub(in crate::face) const WRAPPED: &str = "value";
 
 /// Words under which there are schemas by names of the author's.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
@@ -14,12 +15,12 @@ const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitio
 const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
 
 /// Whether what this schema describes has to be wrapped to be the arguments of a tool.
-pub(super) fn is_wrapped(schema: Option<&Value>) -> bool {
+pub(in crate::face) fn is_wrapped(schema: Option<&Value>) -> bool {
     schema.is_some_and(|schema| !fits(schema))
 }
 
 /// The input schema of a tool.
-pub(super) fn input(schema: Option<&Value>) -> JsonObject {
+pub(in crate::face) fn input(schema: Option<&Value>) -> JsonObject {
     match schema {
         None => any_object(),
         Some(schema) if fits(schema) => as_object(schema).unwrap_or_else(any_object),
@@ -28,7 +29,7 @@ pub(super) fn input(schema: Option<&Value>) -> JsonObject {
 }
 
 /// The output schema of a tool, where the skill gives objects.
-pub(super) fn output(schema: Option<&Value>) -> Option<JsonObject> {
+pub(in crate::face) fn output(schema: Option<&Value>) -> Option<JsonObject> {
     let schema = schema?.as_object()?;
     (schema.get("type").is_some_and(|kind| kind == "object")).then(|| schema.clone())
 }
