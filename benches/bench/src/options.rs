@@ -17,6 +17,7 @@ Usage: scripts/bench [options]
   --only NAME,...    some of: bare full full-one-commit full-no-audit spawn
                      wasmtime-serve wasmtime-serve-tuned wassette probes fairness
                      (`bare` is always measured: the ratios need it)
+  --binary FILE      measure this build of the host, such as that of scripts/package
   --quick            2 rounds of 0.5 s: only to see that everything runs
   --pin              servers on CPU 0, generator on CPU 1
 ";
@@ -25,6 +26,8 @@ Usage: scripts/bench [options]
 pub struct Options {
     /// The checkout.
     pub root: PathBuf,
+    /// The program to measure, if not the one of the checkout's release build.
+    pub binary: Option<PathBuf>,
     pub rounds: usize,
     pub turn: Duration,
     pub warm_up: Duration,
@@ -52,6 +55,7 @@ impl Options {
                 "--out" => out = Some(PathBuf::from(value()?)),
                 "--only" => options.only = Some(names(&value()?)?),
                 "--root" => options.root = PathBuf::from(value()?),
+                "--binary" => options.binary = Some(PathBuf::from(value()?)),
                 "--quick" => options.quick = true,
                 "--pin" => options.pin = true,
                 "--check-options" => options.check = true,
@@ -73,6 +77,7 @@ impl Options {
     fn defaults() -> Self {
         Self {
             root: PathBuf::from("."),
+            binary: None,
             rounds: 0,
             turn: Duration::ZERO,
             warm_up: Duration::ZERO,
@@ -83,6 +88,11 @@ impl Options {
             pin: false,
             check: false,
         }
+    }
+
+    /// The host to measure.
+    pub fn host(&self) -> PathBuf {
+        self.binary.clone().unwrap_or_else(|| self.root.join("target/release/skillvisor"))
     }
 
     /// Whether `name` is to be run. The probes and `fairness` need `full`, and all ratios `bare`.

@@ -109,7 +109,7 @@ async fn sequential(options: &Options, variants: &Variants) -> Result<Value> {
 
 /// What the host itself says of a fresh instance, without HTTP, audit or other threads.
 async fn fresh_instance(options: &Options) -> Result<Value> {
-    let mut doctor = Command::new(options.root.join("target/release/skillvisor"));
+    let mut doctor = Command::new(options.host());
     let output = doctor.args(["doctor", "--json", "--data-dir", "/nonexistent"]).output().await?;
     let report: Value = serde_json::from_slice(&output.stdout).context("doctor gives no JSON")?;
     let freshness = report.get("freshness").filter(|freshness| freshness.is_object());

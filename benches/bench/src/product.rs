@@ -31,8 +31,8 @@ pub struct Api {
 /// Starts the variant `name`: it decides how the audit is kept.
 pub async fn start(name: &'static str, options: &Options, workdir: &WorkDir) -> Result<(Target, Api)> {
     // The program that ships cannot give up its audit.
-    let program = if name == "full" { "skillvisor" } else { "skillvisor-measure" };
-    let program = options.root.join("target/release").join(program);
+    let measure = || options.root.join("target/release/skillvisor-measure");
+    let program = if name == "full" { options.host() } else { measure() };
     ensure!(program.exists(), "{} is not built", program.display());
     let data = workdir.folder(&format!("data-{name}"))?;
     let flags = "serve --json --listen 127.0.0.1:0 --data-dir";
@@ -57,7 +57,7 @@ pub async fn start_open(options: &Options, workdir: &WorkDir) -> Result<(Server,
     let flags = "serve --json --listen 127.0.0.1:0 --egress-allow-cidrs 127.0.0.1/32 --data-dir";
     let mut args: Vec<String> = flags.split(' ').map(str::to_owned).collect();
     args.push(data.display().to_string());
-    let program = options.root.join("target/release/skillvisor");
+    let program = options.host();
     let launch = Launch { name: "powers", program, args, variables: Vec::new(), ready: Ready::Line(ready_address) };
     let server = Server::start(launch, options, workdir).await?;
     let api = Api::new(server.address, &data).await?;
