@@ -174,6 +174,26 @@ async fn arguments_that_are_no_json_are_an_error_for_the_model_and_run_nothing()
 }
 
 #[tokio::test]
+async fn a_skill_that_takes_no_object_has_one_argument_and_errors_name_its_places() {
+    let host = Host::start();
+    let schema = json!({ "type": "array", "items": { "type": "integer" } });
+    let manifest = json!({ "name": "list", "version": "1.0.0", "schema": schema });
+    assert!(host.register(None, manifest, "echo").await.status.is_success());
+    for (arguments, wanted) in [
+        (json!({ "value": [1, 2] }), "[1,2]"),
+        (json!({ "value": [1, "x"] }), "\n/value/1: "),
+        (json!({ "values": [1] }), "\n/value: "),
+        (json!({ "value": [1], "more": 1 }), "\n/more: "),
+    ] {
+        let asked = response("gemini", &arguments.to_string(), &[("c", "list", arguments.clone())]);
+        let answer = host.call_tools("", &asked).await;
+        let (told, is_error) = said("gemini", &answer.body["results"][0]);
+        assert!(told.contains(wanted), "{arguments}: {told}");
+        assert_eq!(is_error, wanted != "[1,2]", "{arguments}");
+    }
+}
+
+#[tokio::test]
 async fn calls_have_a_budget_of_time_and_results_one_of_bytes() {
     let host = Host::start().with("spin").await.with("echo").await;
     let calls = [("a", "spin", json!({})), ("b", "spin", json!({}))];

@@ -217,7 +217,7 @@ async fn execute(host: &Host, caller: &Caller, arguments: &StrictJson) -> Result
         Err(error) => Err(error),
     };
     match ended {
-        Ok(execution) => Ok(outcome::of_execution(&execution)),
+        Ok(execution) => Ok(outcome::of_execution(execution)),
         Err(error) if error.code == Code::InvalidArgs => outcome::of_error(&error.below("/args")),
         Err(error) => outcome::of_error(&error),
     }

@@ -13,14 +13,15 @@ const EXECUTION: &str = "skillvisor/executionId";
 const CODE: &str = "skillvisor/code";
 
 /// The end of a run.
-pub(super) fn of_execution(execution: &Execution) -> CallToolResult {
+pub(super) fn of_execution(execution: Execution) -> CallToolResult {
     let mut meta = JsonObject::from_iter([(EXECUTION.to_owned(), json!(execution.id))]);
     let said = Said::of(execution);
     let content = vec![ContentBlock::text(said.text)];
     let result = match said.outcome {
         Ok(output) => {
             let mut result = CallToolResult::success(content);
-            result.structured_content = output.is_object().then_some(output);
+            let object = output.filter(|output| output.get().starts_with('{'));
+            result.structured_content = object.and_then(|object| serde_json::from_str(object.get()).ok());
             result
         }
         Err(code) => {

@@ -117,7 +117,7 @@ impl Tools {
             Err(error) => return outcome::of_error(&error),
         };
         match self.host.execute(call.caller.clone(), request).await {
-            Ok(execution) => Ok(outcome::of_execution(&execution)),
+            Ok(execution) => Ok(outcome::of_execution(execution)),
             Err(error) if error.code == Code::NotFound => Err(unknown(error)),
             Err(error) => outcome::of_error(&of_caller(error, &tool)),
         }

@@ -1,7 +1,7 @@
 //! Anthropic's messages.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::{Asked, Call, Described, Format, Said, plain};
@@ -50,9 +50,11 @@ impl Format for Messages {
         Ok(Asked { id, calls: calls.collect() })
     }
 
-    fn result(&self, call: &Call, said: &Said) -> Value {
+    fn result(&self, call: &Call, said: Said) -> serde_json::Result<Box<RawValue>> {
         let is_error = said.outcome.is_err();
-        json!({ "type": "tool_result", "tool_use_id": call.id, "content": said.text, "is_error": is_error })
+        let result =
+            json!({ "type": "tool_result", "tool_use_id": call.id, "content": said.text, "is_error": is_error });
+        to_raw_value(&result)
     }
 }
 

@@ -5,11 +5,14 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+use crate::executor::Once;
 use crate::host::Host;
-use crate::model::{Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, LimitsPatch, Status};
+use crate::model::{
+    Caller, Code, Digest, Error, ExecutionId, ExecutionRequest, Idempotency, LimitsPatch, Scope, Status, StrictJson,
+};
 use crate::registry::ToolRef;
 
 use super::{Call, Format, Said, of_caller, request};
@@ -30,7 +33,7 @@ pub(in crate::face) struct Budget {
 /// What became of the calls in a response.
 #[derive(Default, Serialize)]
 pub(in crate::face) struct Answer {
-    results: Vec<Value>,
+    results: Vec<Box<RawValue>>,
     /// Calls of tools that are not here.
     passthrough: Vec<String>,
     executions: Vec<Ran>,
@@ -45,9 +48,10 @@ struct Ran {
     status: Status,
 }
 
-/// One call on its way, and its place in the response.
+/// One call on its way.
 struct Owned {
     call: Call,
+    call_id: String,
     tool: ToolRef,
     idempotency: Idempotency,
 }
@@ -64,46 +68,38 @@ pub(in crate::face) async fn run(
     (response, word): (&str, Option<&str>),
     budget: Budget,
 ) -> Result<Answer, Error> {
-    caller.key.require(crate::model::Scope::SkillsExecute)?;
+    caller.key.require(Scope::SkillsExecute)?;
     let unreadable = |error: serde_json::Error| {
         Error::new(Code::Malformed, format!("this is no response in the format {}: {error}", format.name()))
     };
-    let mut asked = format.calls(response).map_err(unreadable)?;
+    let asked = format.calls(response).map_err(unreadable)?;
     if asked.calls.len() > MOST {
         return Err(Error::new(Code::Malformed, format!("a response may have {MOST} calls; this one has more")));
     }
     let id = word.or(asked.id.as_deref()).map_or_else(|| hex::encode(Sha256::digest(response)), str::to_owned);
     let (mut answer, mut owned) = (Answer::default(), Vec::new());
-    for (at, call) in asked.calls.iter_mut().enumerate() {
+    for (at, call) in asked.calls.into_iter().enumerate() {
         // A provider that gives no ids is given places.
         let call_id = call.id.clone().unwrap_or_else(|| at.to_string());
-        let call = std::mem::replace(call, Call { id: None, name: String::new(), arguments: Ok(Default::default()) });
         match host.registry.tool(caller, &call.name) {
             Ok(tool) => {
                 let idempotency = once(format, &[&id, &at.to_string(), &call_id], &call)?;
-                owned.push((call_id, Owned { call, tool, idempotency }));
+                owned.push(Owned { call, call_id, tool, idempotency });
             }
             Err(_) => answer.passthrough.push(call_id),
         }
     }
     let end = Instant::now() + budget.time;
-    let runs = owned.into_iter().map(async |(call_id, owned)| {
-        let (call, ended) = owned.run(host, caller, end).await;
-        (call_id, call, ended)
-    });
+    let ended = join_all(owned.into_iter().map(|owned| owned.run((host, caller), (end, budget.bytes)))).await;
     let mut left = budget.bytes.saturating_mul(RESULTS);
-    for (call_id, call, ended) in join_all(runs).await {
-        let said = match ended {
-            Ok(execution) => {
-                let execution_id = execution.id;
-                answer.executions.push(Ran { call_id, execution_id, status: execution.status });
-                let rest = format!("the whole is GET /api/skills/executions/{execution_id}");
-                Said::of(&execution).within(budget.bytes.min(left), &rest)
-            }
-            Err(error) => Said::refused(&error),
+    for Told { call, said, ran } in ended {
+        let said = match &ran {
+            Some(ran) => said.within(left, &ran.whole()),
+            None => said,
         };
         left = left.saturating_sub(said.text.len());
-        answer.results.push(format.result(&call, &said));
+        answer.results.push(format.result(&call, said).map_err(Error::internal)?);
+        answer.executions.extend(ran);
     }
     Ok(answer)
 }
@@ -120,19 +116,39 @@ fn once(format: &dyn Format, place: &[&str; 3], call: &Call) -> Result<Idempoten
     Ok(Idempotency { key: format!("tools:{}", hex::encode(Sha256::digest(word))).parse()?, request })
 }
 
+/// A call, what the model is told of it, and the run that it became.
+struct Told {
+    call: Call,
+    said: Said,
+    ran: Option<Ran>,
+}
+
 impl Owned {
-    async fn run(self, host: &Host, caller: &Caller, end: Instant) -> (Call, Result<crate::model::Execution, Error>) {
-        let Self { mut call, tool, idempotency } = self;
-        let arguments = std::mem::replace(&mut call.arguments, Ok(Default::default()));
-        let ended = match arguments.and_then(|arguments| request(&tool, arguments)) {
+    /// Runs it by `end`, and keeps no more than so many bytes of its output.
+    async fn run(self, (host, caller): (&Host, &Caller), (end, bytes): (Instant, usize)) -> Told {
+        let Self { mut call, call_id, tool, idempotency } = self;
+        let arguments = std::mem::replace(&mut call.arguments, Ok(StrictJson::default()));
+        let once = match arguments.and_then(|arguments| request(&tool, arguments)) {
             Ok(request) => {
-                let request = in_time(request, &tool, end);
-                let once = host.executor.execute_once(caller.clone(), request, idempotency).await;
-                once.map(|once| once.execution).map_err(|error| of_caller(error, &tool))
+                let once = host.executor.execute_once(caller.clone(), in_time(request, &tool, end), idempotency).await;
+                once.map_err(|error| of_caller(error, &tool))
             }
             Err(error) => Err(error),
         };
-        (call, ended)
+        match once {
+            Ok(Once { execution, .. }) => {
+                let ran = Ran { call_id, execution_id: execution.id, status: execution.status };
+                Told { call, said: Said::of(execution).within(bytes, &ran.whole()), ran: Some(ran) }
+            }
+            Err(error) => Told { call, said: Said::refused(&error), ran: None },
+        }
+    }
+}
+
+impl Ran {
+    /// Where all of its output is.
+    fn whole(&self) -> String {
+        format!("the whole is GET /api/skills/executions/{}", self.execution_id)
     }
 }
 

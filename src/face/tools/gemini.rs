@@ -1,7 +1,7 @@
 //! Google's Gemini.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::inlined::Inliner;
@@ -12,7 +12,7 @@ pub(super) struct Gemini;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Response {
+struct Generated {
     response_id: Option<String>,
     candidates: Vec<Candidate>,
 }
@@ -40,6 +40,27 @@ struct FunctionCall {
     args: Option<Box<RawValue>>,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultPart<'a> {
+    function_response: FunctionResponse<'a>,
+}
+
+#[derive(Serialize)]
+struct FunctionResponse<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    name: String,
+    response: Response,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Response {
+    Output(Box<RawValue>),
+    Error(String),
+}
+
 impl Format for Gemini {
     fn name(&self) -> &'static str {
         "gemini"
@@ -63,7 +84,7 @@ impl Format for Gemini {
     }
 
     fn calls(&self, response: &str) -> serde_json::Result<Asked> {
-        let Response { response_id, candidates } = serde_json::from_str(response)?;
+        let Generated { response_id, candidates } = serde_json::from_str(response)?;
         let parts = candidates.into_iter().filter_map(|candidate| candidate.content?.parts).flatten();
         let calls = parts.filter_map(|part| part.function_call).map(|call| {
             // Functions without parameters are called without.
@@ -73,16 +94,14 @@ impl Format for Gemini {
         Ok(Asked { id: response_id, calls: calls.collect() })
     }
 
-    fn result(&self, call: &Call, said: &Said) -> Value {
-        let response = match &said.outcome {
-            Ok(output) => json!({ "output": output }),
-            Err(_) => json!({ "error": said.text }),
+    fn result(&self, call: &Call, said: Said) -> serde_json::Result<Box<RawValue>> {
+        let response = match said.outcome {
+            Ok(Some(output)) => Response::Output(output),
+            Ok(None) => Response::Output(to_raw_value(&said.text)?),
+            Err(_) => Response::Error(said.text),
         };
-        let mut result = json!({ "name": name(&call.name), "response": response });
-        if let Some(id) = &call.id {
-            result["id"] = json!(id);
-        }
-        json!({ "functionResponse": result })
+        let function_response = FunctionResponse { id: call.id.as_deref(), name: name(&call.name), response };
+        to_raw_value(&ResultPart { function_response })
     }
 }
 

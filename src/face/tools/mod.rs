@@ -17,6 +17,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::model::{Code, Error, StrictJson, quotable};
@@ -52,7 +53,7 @@ pub(super) trait Format: Sync {
     fn calls(&self, response: &str) -> serde_json::Result<Asked>;
 
     /// What goes back to the model.
-    fn result(&self, call: &Call, said: &Said) -> Value;
+    fn result(&self, call: &Call, said: Said) -> serde_json::Result<Box<RawValue>>;
 }
 
 /// A tool as all formats have it.

@@ -1,8 +1,7 @@
 //! Which tools a model is offered.
 
 use crate::host::Host;
-use crate::model::{Caller, Error};
-use crate::registry::ToolRef;
+use crate::model::{Caller, Error, Scope};
 
 use super::Described;
 
@@ -24,17 +23,13 @@ pub(in crate::face) struct Offer {
 /// `insufficient_scope` without `skills:read`.
 pub(in crate::face) fn offer(host: &Host, caller: &Caller, context: Option<&str>, few: usize) -> Result<Offer, Error> {
     let mut tools = host.registry.tools(caller)?;
+    // Who may run nothing is offered nothing.
     if let Some(context) = context
-        && !tools_are_hidden(caller)
+        && caller.key.has(Scope::SkillsExecute)
     {
         let found = host.registry.relevant(caller, context, few)?;
         tools.extend(found.iter().flat_map(|skill| skill.tools()));
     }
-    let described = tools.iter().take(MOST).map(|tool: &ToolRef| Described::of(tool)).collect();
+    let described = tools.iter().take(MOST).map(Described::of).collect();
     Ok(Offer { tools: described, total: tools.len() })
-}
-
-/// Whether the key may run nothing, and is offered nothing then.
-fn tools_are_hidden(caller: &Caller) -> bool {
-    !caller.key.has(crate::model::Scope::SkillsExecute)
 }

@@ -1,7 +1,7 @@
 //! OpenAI's chat completions, which many other providers speak too.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::{Asked, Call, Described, Format, Said, plain};
@@ -66,8 +66,8 @@ impl Format for Chat {
         Ok(Asked { id, calls: calls.collect() })
     }
 
-    fn result(&self, call: &Call, said: &Said) -> Value {
-        json!({ "role": "tool", "tool_call_id": call.id, "content": said.text })
+    fn result(&self, call: &Call, said: Said) -> serde_json::Result<Box<RawValue>> {
+        to_raw_value(&json!({ "role": "tool", "tool_call_id": call.id, "content": said.text }))
     }
 }
 

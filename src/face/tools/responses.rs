@@ -1,7 +1,7 @@
 //! OpenAI's responses.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::{Asked, Call, Described, Format, Said, openai};
@@ -51,7 +51,7 @@ impl Format for Responses {
         Ok(Asked { id, calls: calls.collect() })
     }
 
-    fn result(&self, call: &Call, said: &Said) -> Value {
-        json!({ "type": "function_call_output", "call_id": call.id, "output": said.text })
+    fn result(&self, call: &Call, said: Said) -> serde_json::Result<Box<RawValue>> {
+        to_raw_value(&json!({ "type": "function_call_output", "call_id": call.id, "output": said.text }))
     }
 }

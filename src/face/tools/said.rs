@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::model::{Code, Error, Execution, Status};
 
@@ -10,21 +10,20 @@ use crate::model::{Code, Error, Execution, Status};
 pub(in crate::face) struct Said {
     /// As text: the output, which a string is as it is and all else as JSON, or what went wrong.
     pub(in crate::face) text: String,
-    /// What went wrong, or the output.
-    pub(in crate::face) outcome: Result<Value, Code>,
+    /// What went wrong, or the output, unless it was cut off. Not as a tree, which would be many times as large.
+    pub(in crate::face) outcome: Result<Option<Box<RawValue>>, Code>,
 }
 
 impl Said {
     /// The end of a run.
-    pub(in crate::face) fn of(execution: &Execution) -> Self {
+    pub(in crate::face) fn of(execution: Execution) -> Self {
         if execution.status != Status::Success {
             let code = execution.error.as_ref().map_or(Code::Internal, |error| error.code);
-            return Self { text: why(execution, code), outcome: Err(code) };
+            return Self { text: why(&execution, code), outcome: Err(code) };
         }
-        let text = execution.output.as_ref().map_or("null", |output| output.get());
-        let value: Value = serde_json::from_str(text).unwrap_or_default();
-        let shown = value.as_str().map_or_else(|| text.to_owned(), str::to_owned);
-        Self { text: shown, outcome: Ok(value) }
+        let Some(output) = execution.output else { return Self { text: "null".to_owned(), outcome: Ok(None) } };
+        let text = serde_json::from_str::<String>(output.get()).unwrap_or_else(|_| output.get().to_owned());
+        Self { text, outcome: Ok(Some(output)) }
     }
 
     /// Why there was no run.
@@ -43,7 +42,7 @@ impl Said {
         let mark = format!("\n[cut off here, of {} bytes; {rest}]", self.text.len());
         self.text.truncate(self.text.floor_char_boundary(bytes.saturating_sub(mark.len())));
         self.text.push_str(&mark);
-        self.outcome = self.outcome.map(|_| Value::from(self.text.as_str()));
+        self.outcome = self.outcome.map(|_| None);
         self
     }
 }
@@ -82,13 +81,13 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_stays_within_its_bytes_and_says_so() {
-        let said = |text: &str| Said { text: text.to_owned(), outcome: Ok(Value::from(text)) };
+        let said = |text: &str| Said { text: text.to_owned(), outcome: Ok(Some(RawValue::NULL.to_owned())) };
         let whole = said("short").within(100, "elsewhere");
-        assert_eq!((whole.text.as_str(), whole.outcome), ("short", Ok(Value::from("short"))));
+        assert!(whole.text == "short" && matches!(whole.outcome, Ok(Some(_))));
         for bytes in 60..70 {
             let cut = said(&"ä".repeat(1000)).within(bytes, "elsewhere");
             assert!(cut.text.len() <= bytes && cut.text.ends_with("of 2000 bytes; elsewhere]"), "{}", cut.text);
-            assert_eq!(cut.outcome, Ok(Value::from(cut.text)));
+            assert!(matches!(cut.outcome, Ok(None)));
         }
     }
 }
