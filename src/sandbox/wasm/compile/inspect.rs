@@ -11,7 +11,7 @@ use crate::model::{Function, Schemas, plain};
 use crate::sandbox::Inspection;
 use crate::sandbox::shape::Shape;
 
-use super::{module, typed, worlds};
+use super::{module, typed, weight, worlds};
 
 /// Name of the function that a skill exports.
 pub(in crate::sandbox::wasm) const RUN: &str = "run";
@@ -119,6 +119,7 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
             true,
         ),
     };
+    weight::require_light(bytes)?;
     if seen.module {
         let imports = module::look(types.as_ref())?;
         return Ok(describe(bytes, Seen { imports, ..seen }, Found::alone(Shape::Module)));
