@@ -34,6 +34,9 @@ async fn what_a_server_for_wasi_0_3_answers_is_read_as_that_of_any_server() {
         let ran = run(&host, way).await;
         assert_eq!((&ran["status"], &ran["output"]), (&json!("success"), &output), "{way}: {ran}");
     }
+    // The body of the request itself, which the guest never read.
+    let through = host.run("async-server", json!({}), json!({})).await.body;
+    assert_eq!((&through["status"], &through["output"]), (&json!("success"), &json!({})), "{through}");
     let ran = run(&host, "request").await;
     let asked = ran["output"].as_str().unwrap();
     assert!(asked.starts_with("Method::Post Some(\"/\") Some(\"application/json\") 9"), "{ran}");

@@ -11,6 +11,9 @@ use exports::examples::async_fetch::fetching::{Answer, Guest};
 use wasi::http::client::send;
 use wasi::http::types::{Fields, Method, Request, Response, Scheme};
 
+/// A request that is under way.
+type Waiting = Pin<Box<dyn Future<Output = Result<u16, String>>>>;
+
 struct AsyncFetch;
 
 impl Guest for AsyncFetch {
@@ -25,7 +28,7 @@ impl Guest for AsyncFetch {
     }
 
     async fn fetch_all(urls: Vec<String>) -> Vec<Result<u16, String>> {
-        let mut waiting: Vec<Pin<Box<dyn Future<Output = Result<u16, String>>>>> = Vec::new();
+        let mut waiting: Vec<Waiting> = Vec::new();
         for url in urls {
             waiting.push(Box::pin(async move {
                 let response = sent("GET", &url, &[], None).await?;
@@ -115,14 +118,14 @@ fn strings(fields: Vec<(String, Vec<u8>)>) -> Vec<(String, String)> {
 }
 
 /// Waits for all of them at once.
-async fn all<T>(mut waiting: Vec<Pin<Box<dyn Future<Output = T>>>>) -> Vec<T> {
-    let mut done: Vec<Option<T>> = waiting.iter().map(|_| None).collect();
+async fn all(mut waiting: Vec<Waiting>) -> Vec<Result<u16, String>> {
+    let mut done: Vec<Option<_>> = waiting.iter().map(|_| None).collect();
     poll_fn(|cx| {
         for (one, done) in waiting.iter_mut().zip(&mut done) {
-            if done.is_none() {
-                if let Poll::Ready(value) = one.as_mut().poll(cx) {
-                    *done = Some(value);
-                }
+            if done.is_none()
+                && let Poll::Ready(value) = one.as_mut().poll(cx)
+            {
+                *done = Some(value);
             }
         }
         if done.iter().all(Option::is_some) {
