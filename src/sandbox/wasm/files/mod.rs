@@ -40,8 +40,8 @@ pub(super) struct GuestFiles {
     space: Option<Arc<Space>>,
     denials: Denials,
     listings: usize,
-    /// Shared with each listing under way by 0.3.
-    streamed: Arc<()>,
+    /// Shared with each listing under way by 0.3, once there was one.
+    streamed: Option<Arc<()>>,
     plain: WasiFilesystemCtx,
 }
 
@@ -55,7 +55,7 @@ impl GuestFiles {
             space: None,
             denials: Denials::default(),
             listings: 0,
-            streamed: Arc::default(),
+            streamed: None,
             plain: WasiFilesystemCtx::default(),
         }
     }

@@ -126,10 +126,11 @@ fn write(
 /// The entries of a directory, as they will be read.
 fn entries(files: &mut FilesView<'_>, fd: &Fd, ended: Ended) -> io::Result<Entries> {
     let directory = files.directory(fd)?;
-    if Arc::strong_count(&files.files.streamed) > MAX_LISTINGS {
+    let streamed = files.files.streamed.get_or_insert_default();
+    if Arc::strong_count(streamed) > MAX_LISTINGS {
         return Err(rustix::io::Errno::NOMEM.into());
     }
-    let counted = Arc::clone(&files.files.streamed);
+    let counted = Arc::clone(streamed);
     let space = if files.files.access() == Access::None { None } else { Some(files.files.space()?) };
     let reading = async move {
         // Who was given nothing sees an empty directory.
