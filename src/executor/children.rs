@@ -152,7 +152,8 @@ impl Held {
             read_only: self.read_only,
             ..ExecutionRequest::new(reference, StrictJson::parse(&call.args)?)
         };
-        apart(call.args.len(), || check_args(&request, (&skill, function_at), &limits))?;
+        let sandbox = &*self.executor.sandbox;
+        apart(call.args.len(), || check_args(sandbox, &request, (&skill, function_at), &limits))?;
         let caller = self.caller.clone();
         Ok(Admitted {
             caller,

@@ -230,7 +230,7 @@ impl Executor {
         let place = self.admission.enter(admitted.caller.owner(), deadline).await?;
         // Whole microseconds, as the store keeps them: the reply and the record say the same.
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
-        admitted.check()?;
+        admitted.check(&*self.sandbox)?;
         Ok(Admitted { queue_ms: f64::from(queue_us) / 1000.0, place: Some(place), ..admitted })
     }
 
@@ -290,9 +290,10 @@ impl Admitted {
     }
 
     /// Refuses arguments that the function does not take.
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self, sandbox: &dyn SandboxProvider) -> Result<(), Error> {
         let request = &self.request;
-        apart(request.args.text().len(), || check_args(request, (&self.skill, self.function), &self.limits))
+        let what = (&*self.skill, self.function);
+        apart(request.args.text().len(), || check_args(sandbox, request, what, &self.limits))
     }
 }
 
@@ -306,6 +307,7 @@ fn limits_for(caller: &Caller, request: &ExecutionRequest, skill: &Skill) -> Res
 }
 
 fn check_args(
+    sandbox: &dyn SandboxProvider,
     request: &ExecutionRequest,
     (skill, function): (&RegisteredSkill, usize),
     limits: &Limits,
@@ -319,5 +321,7 @@ fn check_args(
     checker.check(&request.args.to_value()).map_err(|fields| {
         let detail = format!("the arguments do not match the input schema of {}", skill.skill.address());
         Error::fields(Code::InvalidArgs, detail, fields)
-    })
+    })?;
+    // What has types has a schema; that does not say all that a type does, and may be the manifest's own.
+    sandbox.fits(skill.skill.handler.digest(), &skill.function_name(function), (request.args.text(), limits))
 }

@@ -96,7 +96,7 @@ impl Executor {
         // Its budgets are asked when it begins, which may be another day.
         self.rates.take(&admitted.caller.key, Instant::now())?;
         let turn = self.admission.queue(admitted.caller.owner(), kept.len() as u64)?;
-        admitted.check()?;
+        admitted.check(&*self.sandbox)?;
         let execution = Execution { status: Status::Pending, started_at: None, ..running::at_start(self, &admitted) };
         let waiting = self.waiting(admitted, Arc::new(execution), None);
         let queued = QueuedExecution {

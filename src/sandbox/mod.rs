@@ -235,6 +235,14 @@ pub trait SandboxProvider: Send + Sync {
     /// `compiling` if it is not ready, `invalid_component` if it does not fit this host.
     fn check(&self, digest: Digest) -> Result<(), Error>;
 
+    /// Whether a function takes these arguments, as far as its types say so; whatever else may be in
+    /// the way is left to the call.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_args`, with a pointer to the first value that does not fit.
+    fn fits(&self, digest: Digest, function: &str, args: (&str, &Limits)) -> Result<(), Error>;
+
     /// Loads what a call needs.
     ///
     /// # Errors

@@ -17,6 +17,8 @@ pub(crate) enum Shape {
     /// As a server, by the export of this name, a `wasi:http/incoming-handler`: JSON in a request,
     /// the result in the response.
     Http(String),
+    /// The same, by a `wasi:http/handler` of WASI 0.3.
+    AsyncHttp(String),
     /// As a program that is no component but a core module for WASI preview 1.
     Module,
 }

@@ -49,12 +49,20 @@ pub(super) fn require_same_name(extra: &[u8], name: &[u8]) -> Result<(), Error> 
     Ok(())
 }
 
-/// The size of a file and its size in the archive, if an extra field has both.
+/// The size of a file and its size in the archive, if an extra field has them. One field with both, or
+/// none: of several, and of a part, readers make different things.
 pub(super) fn zip64_sizes(extra: &[u8]) -> Result<Option<[u64; 2]>, Error> {
     let fields = fields(extra)?;
-    let field = fields.into_iter().find(|(kind, _)| *kind == ZIP64);
+    let mut found = fields.into_iter().filter(|(kind, _)| *kind == ZIP64);
     let number = |content: &[u8], at| content.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
-    Ok(field.and_then(|(_, content)| Some([number(content, 0)?, number(content, 8)?])))
+    match (found.next(), found.next()) {
+        (None, _) => Ok(None),
+        (Some((_, content)), None) => match (number(content, 0), number(content, 8)) {
+            (Some(size), Some(compressed)) => Ok(Some([size, compressed])),
+            _ => Err(malformed("it has an extra field of sizes without them")),
+        },
+        _ => Err(malformed("it has two extra fields of sizes for one file")),
+    }
 }
 
 /// The fields, each with its kind. Zeros may fill up what is too short for one.

@@ -224,14 +224,16 @@ impl Listed {
         Ok((at, at + (LOCAL + name + extra) as u64))
     }
 
-    /// Whether its header has the sizes of the list; where they follow, it may also say nothing.
+    /// Whether its header has the sizes of the list; where they follow, it may also say nothing, here
+    /// and in the extra field that a number which is elsewhere leads to.
     fn has_sizes(&self, header: &Record<'_>, extra: &[u8]) -> Result<bool, Error> {
         let [crc, compressed, size] = [header.u32(14)?, header.u32(18)?, header.u32(22)?];
         let follow = self.flags & SIZES_FOLLOW != 0;
         let is = |here: u32, listed: u32| here == listed || here == ELSEWHERE || (follow && here == 0);
-        let zip64 = follow
-            || (compressed != ELSEWHERE && size != ELSEWHERE)
-            || zip64_sizes(extra)? == Some([self.size.into(), self.compressed.into()]);
+        let zip64 = (compressed != ELSEWHERE && size != ELSEWHERE) || {
+            let told = zip64_sizes(extra)?;
+            told == Some([self.size.into(), self.compressed.into()]) || (follow && matches!(told, None | Some([0, 0])))
+        };
         let crc = crc == self.crc || (follow && crc == 0);
         Ok(crc && is(compressed, self.compressed) && is(size, self.size) && zip64)
     }

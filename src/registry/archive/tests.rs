@@ -239,6 +239,30 @@ fn what_is_said_of_a_file_a_second_time_must_be_the_same() {
 }
 
 #[test]
+fn sizes_that_are_elsewhere_before_the_content_and_follow_it_too_are_not_three_different_ones() {
+    let item = Item { flags: 8, ..Item::new("b", b"some content") };
+    let real = item.bytes.len() as u64;
+    let field_of =
+        |numbers: &[u64]| field(1, &numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>());
+    for (local_extra, is_good) in [
+        (vec![], true),
+        (field_of(&[0, 0]), true),
+        (field_of(&[12, real]), true),
+        (field_of(&[12, real + 1]), false),
+        (field_of(&[13, real]), false),
+        (field_of(&[1 << 40, 1 << 40]), false),
+        (field_of(&[12]), false),
+        ([field_of(&[0, 0]), field_of(&[13, real])].concat(), false),
+    ] {
+        let behind = sizes(&item);
+        let archive = zip(&[Item { local_extra: local_extra.clone(), behind, ..item.clone() }]);
+        // The sizes in the header before the content.
+        let elsewhere = unzipped(&change(&archive, 18, &[0xff; 8])).unwrap_err();
+        assert_eq!(elsewhere.code == Code::InvalidManifest, is_good, "{local_extra:?}: {elsewhere:?}");
+    }
+}
+
+#[test]
 fn an_archive_that_other_readers_would_read_differently_is_refused() {
     let good = named("b");
     let last = good.len() - 22;

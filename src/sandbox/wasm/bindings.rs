@@ -21,9 +21,9 @@ use self::skillvisor::skill::{context, progress, types};
 /// The interface that the library links, by its whole name.
 const HTTP_TYPES: &str = "wasi:http/types@0.2.12";
 /// Most bytes of the method, of path and query, and of the authority of a request.
-const MAX_METHOD: usize = 32;
-const MAX_PATH: usize = 8 << 10;
-const MAX_AUTHORITY: usize = 512;
+pub(super) const MAX_METHOD: usize = 32;
+pub(super) const MAX_PATH: usize = 8 << 10;
+pub(super) const MAX_AUTHORITY: usize = 512;
 
 /// A linker with all of WASI 0.2, `wasi:http` and our own interfaces: a guest may import
 /// any of them; what they do is decided when they are called. For components with async functions

@@ -49,6 +49,8 @@ pub(super) enum Entry {
     Command(InstancePre<State>, ComponentExportIndex),
     /// At the `handle` of its `wasi:http/incoming-handler`.
     Http(InstancePre<State>, ComponentExportIndex),
+    /// At the `handle` of its `wasi:http/handler` of WASI 0.3.
+    AsyncHttp(InstancePre<State>, ComponentExportIndex),
     /// At the `_start` of a core module.
     Module(wasmtime::InstancePre<State>),
 }
@@ -65,7 +67,8 @@ impl Entry {
             Self::Run(instance, _)
             | Self::Typed(instance, _)
             | Self::Command(instance, _)
-            | Self::Http(instance, _) => instance.instantiate_async(store).await.map(drop),
+            | Self::Http(instance, _)
+            | Self::AsyncHttp(instance, _) => instance.instantiate_async(store).await.map(drop),
             Self::Module(instance) => instance.instantiate_async(store).await.map(drop),
         }
     }
@@ -237,6 +240,7 @@ fn entry(component: &Component, instance: InstancePre<State>, shape: Shape) -> R
         }
         Shape::Command(interface) => Ok(Entry::Command(instance, within(interface, "run")?)),
         Shape::Http(interface) => Ok(Entry::Http(instance, within(interface, "handle")?)),
+        Shape::AsyncHttp(interface) => Ok(Entry::AsyncHttp(instance, within(interface, "handle")?)),
         Shape::Module => Err(missing("component".to_owned())),
     }
 }

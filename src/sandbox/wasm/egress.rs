@@ -31,6 +31,8 @@ pub(super) struct Egress {
     deadline: Instant,
     denials: Shared,
     tally: Tally,
+    /// The interface that the guest last asked by.
+    import: &'static str,
 }
 
 /// Counts what went out and in, and tells the budget of it.
@@ -71,12 +73,18 @@ impl Egress {
             deadline: call.deadline,
             denials: Shared::default(),
             tally: Tally { meter: Meter::default(), told: 0, allowance: call.network.allowance.clone() },
+            import: "wasi:http/outgoing-handler",
         }
     }
 
     /// The way out that all guests share.
     pub(super) fn guard(&self) -> Arc<Guard> {
         Arc::clone(&self.guard)
+    }
+
+    /// Says by which interface the guest asks for what comes next.
+    pub(super) fn asked_by(&mut self, import: &'static str) {
+        self.import = import;
     }
 
     /// What was not given, and how many bytes went out and in.
@@ -111,7 +119,7 @@ impl WasiHttpHooks for Egress {
         options: Option<RequestOptions>,
         _done: Worker,
     ) -> Box<dyn Future<Output = Answer> + Send> {
-        let asked = Asked::of(&request);
+        let asked = Asked::of(&request, self.import);
         // What came since the last request counts for whether there may be this one.
         self.tally.tell();
         let admitted = Target::parse(&request.uri().to_string())
@@ -145,10 +153,16 @@ impl WasiHttpHooks for Egress {
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         BODY_CHUNK
     }
+
+    fn p3_outgoing_body_chunk_size(&mut self) -> usize {
+        BODY_CHUNK
+    }
 }
 
 /// A request, as a denial tells of it.
 struct Asked {
+    /// The interface by which it was asked.
+    import: &'static str,
     /// Method and URL, without query and user.
     text: String,
     /// The smallest rule that can be pasted into a shell.
@@ -156,7 +170,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(request: &http::Request<WasiBody>) -> Self {
+    fn of(request: &http::Request<WasiBody>, import: &'static str) -> Self {
         let (uri, method) = (request.uri(), request.method().as_str());
         let scheme = uri.scheme_str().unwrap_or("https");
         let authority = uri.authority().map_or("", |authority| authority.as_str());
@@ -170,12 +184,12 @@ impl Asked {
                 if word { format!("{method} {origin}") } else { origin }
             },
         );
-        Self { text, rule: plain(&rule, MAX_ADDRESS) }
+        Self { import, text, rule: plain(&rule, MAX_ADDRESS) }
     }
 
     /// Writes down a failure that a grant or the operator could have prevented.
     fn note(&self, failure: &Failure, denials: &Mutex<Denials>, run: &RunContext) {
-        let Self { text, rule } = self;
+        let Self { text, rule, .. } = self;
         let (grant, fix) = match failure {
             Failure::Denied(Layer::Manifest) => (
                 format!("network: {rule}"),
@@ -222,7 +236,7 @@ impl Asked {
     }
 
     fn push(&self, grant: String, fix: String, denials: &Mutex<Denials>) {
-        let denial = Denial { import: "wasi:http/outgoing-handler".into(), asked: self.text.clone(), grant, fix };
+        let denial = Denial { import: self.import.into(), asked: self.text.clone(), grant, fix };
         denials.lock().note(denial);
     }
 }

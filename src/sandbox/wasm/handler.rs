@@ -17,6 +17,8 @@ use wasmtime_wasi_http::WasiHttpView;
 use wasmtime_wasi_http::p2::bindings::http::types::{ErrorCode, Scheme};
 use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
+use wasmtime_wasi_http::p3 as preview3;
+use wasmtime_wasi_http::p3::bindings::http::types::ErrorCode as AsyncErrorCode;
 
 use crate::model::{Code, Limits, RunError, plain};
 use crate::sandbox::SandboxCall;
@@ -75,6 +77,31 @@ pub(super) async fn call(
     Ok(received.output(limits))
 }
 
+/// The same by WASI 0.3: the handler gives a response whose body it may still be writing. The run
+/// ends when that is whole; what the handler would do after it ends with it.
+pub(super) async fn call_async(
+    store: &mut Store<State>,
+    (instance, handle): (&InstancePre<State>, ComponentExportIndex),
+    asked: &SandboxCall,
+    args: String,
+) -> Called {
+    type Answer = (Result<Resource<preview3::Response>, AsyncErrorCode>,);
+    let limits = &asked.limits;
+    let asking = request(args)?.map(|body| body.map_err(|never| -> wasmtime_wasi_http::Error { match never {} }));
+    let http = store.data_mut().http();
+    let (request, _read) = preview3::Request::from_http(http.hooks, asking);
+    let request = http.table.push(request)?;
+    let instance = instance.instantiate_async(&mut *store).await?;
+    let handle = instance.get_typed_func::<(Resource<preview3::Request>,), Answer>(&mut *store, handle)?;
+    let response = match handle.call_async(&mut *store, (request,)).await?.0 {
+        Ok(response) => store.data_mut().http().table.delete(response)?,
+        Err(error) => return Ok(Err(gave_error(&error))),
+    };
+    let response = response.into_http(&mut *store, async { Ok(()) })?;
+    let received = store.run_concurrent(async |_| unconstrained(whole(response, limits)).await).await?;
+    Ok(received.and_then(|received| received.output(limits)))
+}
+
 fn request(args: String) -> http::Result<http::Request<Full<bytes::Bytes>>> {
     http::Request::post(ADDRESS)
         .header(CONTENT_TYPE, "application/json")
@@ -95,12 +122,17 @@ struct Received {
 async fn receive(answer: oneshot::Receiver<Answer>, limits: &Limits) -> Result<Received, RunError> {
     let response = match answer.await {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => {
-            let message = format!("the handler gave an error instead of a response: {error:?}");
-            return Err(RunError::new(Code::SkillError, plain(&message, MAX_ERROR_MESSAGE)));
-        }
+        Ok(Err(error)) => return Err(gave_error(&error)),
         Err(_) => return Err(incomplete()),
     };
+    whole(response, limits).await
+}
+
+/// Reads a response to its end or to the limit of outputs.
+async fn whole<B>(response: http::Response<B>, limits: &Limits) -> Result<Received, RunError>
+where
+    B: http_body::Body<Data = bytes::Bytes> + Unpin,
+{
     let (head, mut body) = response.into_parts();
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
@@ -157,6 +189,11 @@ impl Received {
         let detail = json!({ "status": self.status.as_u16(), "value": value });
         RunError { code: Code::SkillError, message, detail: Some(detail) }
     }
+}
+
+fn gave_error(error: &dyn std::fmt::Debug) -> RunError {
+    let message = format!("the handler gave an error instead of a response: {error:?}");
+    RunError::new(Code::SkillError, plain(&message, MAX_ERROR_MESSAGE))
 }
 
 fn is_json(kind: &str) -> bool {

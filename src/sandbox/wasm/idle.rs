@@ -272,5 +272,19 @@ mod tests {
         let loaded = components.get(digest).unwrap();
         idle.put((whose, &loaded), run().await, &room);
         assert!(idle.take(&call).is_some());
+
+        // One for which no call came goes by itself, and its watcher with the last of them.
+        idle.put((whose, &loaded), run().await, &room);
+        let long_ago = Instant::now().checked_sub(LONGEST + LOOK).unwrap();
+        for one in idle.waiting.lock().iter_mut() {
+            one.since = long_ago;
+        }
+        while idle.watched.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!((idle.count.load(Ordering::Relaxed), idle.take(&call).is_none()), (0, true));
+        // And whoever is kept after that is watched again.
+        idle.put((whose, &loaded), run().await, &room);
+        assert!(idle.watched.load(Ordering::Relaxed) && idle.take(&call).is_some());
     }
 }

@@ -40,13 +40,14 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::egress::Guard;
-use crate::model::{Code, Digest, Error, Fuel};
+use crate::model::{Code, Digest, Error, Fuel, Limits};
 use crate::telemetry::Telemetry;
 
 use super::shape::Shape;
 use super::{BoxFuture, PrepareRequest, Preparing, ReadyRun, SandboxCall, SandboxProvider};
 
 use self::compile::Compiler;
+use self::components::Entry;
 use self::engine::Reset;
 use self::tiers::Tiers;
 
@@ -118,6 +119,16 @@ impl SandboxProvider for WasmSandbox {
 
     fn check(&self, digest: Digest) -> Result<(), Error> {
         self.tiers.find(digest, false).map(drop)
+    }
+
+    fn fits(&self, digest: Digest, function: &str, (args, limits): (&str, &Limits)) -> Result<(), Error> {
+        let Ok((_, loaded)) = self.tiers.find(digest, limits.fuel == Fuel::Unlimited) else { return Ok(()) };
+        match &loaded.entry {
+            Entry::Typed(_, functions) => {
+                functions.get(function).map_or(Ok(()), |function| function.takes(args, limits))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn ready(&self, call: SandboxCall) -> Result<Box<dyn ReadyRun>, Error> {

@@ -1,8 +1,10 @@
 //! WASI 0.3, for components with async functions: the same policy as for 0.2.
 //!
-//! Clocks, randomness, arguments, variables and what is printed are there for all, and files for
-//! none: the workspace is `wasi:filesystem` 0.2. Sockets are closed. `wasi:http` 0.3 is not offered.
+//! Clocks, randomness, arguments, variables and what is printed are there for all. Sockets are closed.
+//! The way out is `wasi:http` 0.3 (`http`), and the workspace `wasi:filesystem` 0.3 (`super::files`).
 //! While a guest waits it holds no thread, and its deadline and its being cancelled end it all the same.
+
+mod http;
 
 use wasmtime::component::{Accessor, Linker, Resource};
 use wasmtime::{Store, StoreContextMut};
@@ -11,6 +13,7 @@ use wasmtime_wasi::p3::bindings::sockets::types::{ErrorCode, IpAddress, IpAddres
 
 use crate::model::plain;
 
+use super::files;
 use super::sockets::{MAX_NAME, deny};
 use super::state::State;
 
@@ -34,6 +37,8 @@ pub(super) fn bound(store: &mut Store<State>) {
 /// Links it.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     wasmtime_wasi::p3::add_to_linker(linker)?;
+    http::link(linker)?;
+    files::add_preview3_to_linker(linker)?;
     linker.allow_shadowing(true);
     let mut sockets = linker.instance(SOCKETS)?;
     sockets.func_wrap(

@@ -249,7 +249,7 @@ impl Attempt {
             store.fuel_async_yield_interval(Some(FUEL_STEP)).map_err(Error::internal)?;
         }
         let handed_over = match &loaded.entry {
-            Entry::Run(..) | Entry::Command(..) | Entry::Http(..) => output_bytes(&call.limits),
+            Entry::Run(..) | Entry::Command(..) | Entry::Http(..) | Entry::AsyncHttp(..) => output_bytes(&call.limits),
             Entry::Typed(..) => typed::host_call_bytes(&call.limits),
             Entry::Module(_) => preview1::host_call_bytes(&call.limits),
         };
@@ -323,6 +323,9 @@ async fn call(
         Entry::Command(instance, run) => return Box::pin(program::command(store, (instance, *run), asked, args)).await,
         Entry::Module(instance) => return Box::pin(program::module(store, instance, asked, args)).await,
         Entry::Http(instance, handle) => return Box::pin(handler::call(store, (instance, *handle), asked, args)).await,
+        Entry::AsyncHttp(instance, handle) => {
+            return Box::pin(handler::call_async(store, (instance, *handle), asked, args)).await;
+        }
         Entry::Typed(instance, functions) => {
             let function = functions.get(&*asked.function);
             let function = function.ok_or_else(|| format_err!("it has no function `{}`", asked.function))?;

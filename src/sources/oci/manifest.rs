@@ -68,6 +68,14 @@ impl Descriptor {
         self.platform.as_ref().is_some_and(|it| it.architecture == "wasm" || it.os.starts_with("wasi"))
     }
 
+    /// Whether it is of a type that says that something else is in it.
+    fn is_packed(&self) -> bool {
+        ["tar", "gzip", "zstd"].iter().any(|word| {
+            let mut words = self.media_type.split(['.', '+', '/', '-']);
+            words.any(|part| part.eq_ignore_ascii_case(word))
+        })
+    }
+
     fn is_file(&self) -> bool {
         let named = self.annotations.get(TITLE).is_some_and(|title| title.ends_with(".wasm"));
         named && FILE.contains(&self.media_type.as_str())
@@ -110,6 +118,10 @@ impl Manifest {
         let found = if typed.is_empty() { layers.iter().filter(|layer| layer.is_file()).collect() } else { typed };
         match found.as_slice() {
             [layer] => Ok(Layer { digest: layer.digest()?, size: layer.size }),
+            [] if layers.iter().any(Descriptor::is_packed) => Err(invalid(
+                "the layers of the artefact are packed (tar, gzip or zstd), which are not opened; put the component into a \
+                 layer of its own of the type application/wasm, as `skillvisor push FILE --oci` does",
+            )),
             [] => Err(invalid(
                 "the artefact has no layer of the type application/wasm; `skillvisor push FILE --oci` makes one",
             )),
@@ -160,6 +172,17 @@ mod tests {
             vec![json!({ "mediaType": "application/wasm", "digest": "sha512:00", "size": 1 })],
         ] {
             assert_eq!(chosen(&bad), Err(Code::InvalidComponent), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn layers_that_are_packed_are_told_to_be_that() {
+        let packed =
+            ["application/vnd.docker.image.rootfs.diff.tar.gzip", "application/vnd.oci.image.layer.v1.tar+zstd"];
+        for (kind, told) in packed.map(|kind| (kind, true)).into_iter().chain([("text/markdown", false)]) {
+            let text = json!({ "schemaVersion": 2, "layers": [layer(kind, 'a', "")] }).to_string();
+            let error = Manifest::parse(text.as_bytes()).unwrap().component().unwrap_err();
+            assert_eq!(error.detail.contains("are packed"), told, "{kind}: {}", error.detail);
         }
     }
 

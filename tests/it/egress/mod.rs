@@ -1,5 +1,7 @@
 //! Guests that ask for something over the network.
 
+/// By WASI 0.3.
+mod async_guests;
 /// A server to ask.
 mod upstream;
 

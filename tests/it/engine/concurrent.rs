@@ -108,7 +108,7 @@ async fn what_wasi_0_3_could_reach_is_closed_and_told() {
         "Err(ErrorCode::AccessDenied)",
         "Err(ErrorCode::AccessDenied)",
         "Err(ErrorCode::PermanentResolverFailure)",
-        "0"
+        "1"
     ]);
     assert_eq!(probed["output"], refused, "{probed}");
     let asked: Vec<_> = probed["denials"].as_array().unwrap().iter().map(|denial| denial["asked"].clone()).collect();

@@ -1,6 +1,7 @@
+use reqwest::{Method, multipart};
 use serde_json::{Value, json};
 
-use crate::support::Host;
+use crate::support::{Host, reply};
 
 use super::{key, push, push_as, run, try_push};
 
@@ -131,4 +132,36 @@ async fn what_ends_with_each_call_cannot_be_kept() {
         assert_eq!(refused.summary(), "422 not_supported", "{name}: {}", refused.body);
         assert_eq!(refused.body["errors"][0]["pointer"], "/reuse", "{}", refused.body);
     }
+}
+
+#[tokio::test]
+async fn typed_functions_of_a_kept_instance_go_on_from_call_to_call() {
+    let host = Host::start();
+    let text = r#"(component
+        (core module $m (global $n (mut i32) (i32.const 0))
+            (func (export "next") (param i32) (result i32)
+                (global.set $n (i32.add (global.get $n) (local.get 0))) (global.get $n))
+            (func (export "fail") unreachable))
+        (core instance $i (instantiate $m))
+        (func (export "next") (param "by" u32) (result u32) (canon lift (core func $i "next")))
+        (func (export "fail") (canon lift (core func $i "fail"))))"#;
+    let manifest = json!({ "name": "counter", "version": "1.0.0", "reuse": true });
+    let form = multipart::Form::new()
+        .part("manifest", multipart::Part::text(manifest.to_string()).mime_str("application/json").unwrap())
+        .part("component", multipart::Part::bytes(wat::parse_str(text).unwrap()).mime_str("application/wasm").unwrap());
+    let pushed = reply(host.request_as(Some(host.key()), Method::POST, "/api/skills").multipart(form)).await;
+    assert!(pushed.status.is_success(), "{}", pushed.body);
+    let next = async |by: u32| {
+        let body = json!({ "skillId": "counter#next", "args": { "by": by } });
+        run(&host, host.key(), body).await["output"].clone()
+    };
+    assert_eq!((next(1).await, next(10).await, next(100).await), (json!(1), json!(11), json!(111)));
+    // Arguments that do not fit are refused before the instance is asked for, and change nothing.
+    let misfit = host.run("counter#next", json!({ "by": -1 }), json!({})).await;
+    assert_eq!(misfit.summary(), "422 invalid_args");
+    assert_eq!(next(1).await, 112);
+    // One that trapped is not kept.
+    let failed = run(&host, host.key(), json!({ "skillId": "counter#fail", "args": {} })).await;
+    assert_eq!(failed["error"]["code"], "trap", "{failed}");
+    assert_eq!((next(1).await, next(1).await), (json!(1), json!(2)));
 }

@@ -1,5 +1,7 @@
 //! Owners' files: what guests and callers may do with them, and how much.
 
+/// By way of guests of WASI 0.3.
+mod async_guests;
 /// By way of the command line.
 mod cli;
 /// Paths that lead nowhere.

@@ -228,3 +228,13 @@ async fn what_a_run_with_secrets_says_is_told_at_its_end_where_they_are_taken_ou
     assert_eq!((&events[0].data["done"], &events[0].data["message"]), (&json!(1.0), &json!("")));
     assert_eq!(events[2].data["log"][1]["message"], "more");
 }
+
+#[tokio::test]
+async fn a_stream_on_which_nothing_happens_says_that_it_lives() {
+    let host = host().await;
+    let (mut events, location) = begin(&host, None, "probe", json!([wait(28_000)])).await;
+    events.heartbeat().await;
+    assert_eq!(look(&host, id_at(&location)).await["status"], "running");
+    cancel(&host, id_at(&location)).await;
+    assert_eq!(names(&events.rest().await), ["end"]);
+}

@@ -48,6 +48,16 @@ impl Events {
         }
     }
 
+    /// Waits for a word that is no event.
+    pub(super) async fn heartbeat(&mut self) {
+        while !self.unread.starts_with(":\n\n") {
+            assert_eq!(self.unread, "", "an event came before it");
+            let chunk = tokio::time::timeout(Duration::from_secs(60), self.response.chunk()).await;
+            let chunk = chunk.expect("it says that it lives").unwrap().expect("it goes on");
+            self.unread += std::str::from_utf8(&chunk).expect("each piece is whole");
+        }
+    }
+
     /// All that are left.
     pub(super) async fn rest(&mut self) -> Vec<Event> {
         let mut events = Vec::new();

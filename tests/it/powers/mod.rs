@@ -1,6 +1,8 @@
 //! What skills can be granted beside network and workspace: values, a key-value store, other
 //! skills; and what a run says about itself.
 
+/// Called skills with async functions.
+mod async_children;
 /// Other skills.
 mod children;
 /// The key-value store.

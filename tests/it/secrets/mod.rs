@@ -1,5 +1,7 @@
 //! Secrets that the host puts into the requests of guests.
 
+/// By WASI 0.3.
+mod async_guests;
 /// A secret is nowhere but where it was sent.
 mod canary;
 /// The command line.

@@ -11,7 +11,7 @@ use crate::model::{Function, Schemas, plain};
 use crate::sandbox::Inspection;
 use crate::sandbox::shape::Shape;
 
-use super::{module, typed, worlds};
+use super::{module, typed, weight, worlds};
 
 /// Name of the function that a skill exports.
 pub(in crate::sandbox::wasm) const RUN: &str = "run";
@@ -70,6 +70,7 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
         &["network", "instance-network", "tcp", "tcp-create-socket", "udp", "udp-create-socket", "ip-name-lookup"],
     ),
     ("wasi:http", "^0.2", &["types", "outgoing-handler"]),
+    ("wasi:http", "^0.3", &["types", "client"]),
     ("skillvisor:skill", "^0.1", &["types", "context", "progress", "skills"]),
 ];
 
@@ -118,6 +119,7 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
             true,
         ),
     };
+    weight::require_light(bytes)?;
     if seen.module {
         let imports = module::look(types.as_ref())?;
         return Ok(describe(bytes, Seen { imports, ..seen }, Found::alone(Shape::Module)));
@@ -126,16 +128,22 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Inspection, String> {
     if !unknown.is_empty() {
         return Err(format!("it imports what this host does not have: {}", unknown.join(", ")));
     }
-    let files = |age: &str| {
-        seen.imports.iter().find(|name| name.starts_with("wasi:filesystem/") && name.contains(age)).map(String::as_str)
-    };
-    if let (Some(old), Some(new)) = (files("@0.2."), files("@0.3.")) {
-        // It may take a file of the one for a file of the other, where nobody counts what it writes.
-        return Err(format!("it imports files of two ages, which this host does not mix: {old}, {new}"));
-    }
+    refuse_two_ages(&seen.imports)?;
     let found = entries(&types, &seen.exports)?;
     let concurrent = concurrent || seen.imports.iter().any(|name| name.starts_with("wasi:") && name.contains("@0.3."));
     Ok(Inspection { concurrent, ..describe(bytes, seen, found) })
+}
+
+/// Refuses what imports files, or requests, of two ages. The host has the same things behind both: a
+/// component could take one of the one age for one of the other, past what only the other checks.
+fn refuse_two_ages(imports: &[String]) -> Result<(), String> {
+    for (package, what) in [("wasi:filesystem/", "files"), ("wasi:http/", "requests")] {
+        let of = |age: &str| imports.iter().find(|name| name.starts_with(package) && name.contains(age));
+        if let (Some(old), Some(new)) = (of("@0.2."), of("@0.3.")) {
+            return Err(format!("it imports {what} of two ages, which this host does not mix: {old}, {new}"));
+        }
+    }
+    Ok(())
 }
 
 /// The proposals that are on: what the engine's settings say, minus threads and 64-bit memories.
@@ -240,7 +248,8 @@ fn entries(types: &Types, exports: &[String]) -> Result<Found, String> {
     Err(format!(
         "it does not export `run: func(args: string) -> result<string, skill-error>` of the world \
          skillvisor:skill/skill, nor any other function, nor `wasi:cli/run` of version \
-         0.2 or 0.3, nor `wasi:http/incoming-handler` of version 0.2; it exports {exported}"
+         0.2 or 0.3, nor `wasi:http/incoming-handler` of version 0.2, nor `wasi:http/handler` of \
+         version 0.3; it exports {exported}"
     ))
 }
 
@@ -321,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_async_functions_is_told_apart_and_http_of_that_age_is_refused() {
+    fn what_needs_async_functions_is_told_apart_and_http_of_that_age_is_asked_and_not_imported_as_a_handler() {
         let with = |import: &str| {
             look(&format!(
                 r#"(component {import} (core module $m (func (export "f"))) (core instance $i (instantiate $m))
@@ -332,27 +341,43 @@ mod tests {
         assert!(!concurrent(r#"(import "wasi:io/poll@0.2.3" (instance))"#));
         assert!(concurrent(r#"(import "wasi:random/random@0.3.0" (instance))"#));
         assert!(concurrent(r#"(import "wasi:io/poll@0.2.3" (instance)) (type (stream u8))"#));
-        let error = with(r#"(import "wasi:http/client@0.3.0" (instance))"#).unwrap_err();
-        assert!(error.ends_with("wasi:http/client@0.3.0"), "{error}");
+        assert!(concurrent(r#"(import "wasi:http/client@0.3.0" (instance))"#));
+        let error = with(r#"(import "wasi:http/handler@0.3.0" (instance))"#).unwrap_err();
+        assert!(error.ends_with("wasi:http/handler@0.3.0"), "{error}");
     }
 
     #[test]
-    fn files_of_two_ages_are_refused_whichever_interfaces_they_are_of() {
+    fn files_and_requests_of_two_ages_are_refused_whichever_interfaces_they_are_of() {
         let with = |imports: &str| {
             look(&format!(
                 r#"(component {imports} (core module $m (func (export "f"))) (core instance $i (instantiate $m))
                    (func (export "f") (canon lift (core func $i "f"))))"#
             ))
         };
-        let import = |name: &str| format!(r#"(import "wasi:filesystem/{name}" (instance))"#);
-        for old in ["types@0.2.12", "preopens@0.2.0"] {
-            assert!(with(&import(old)).is_ok());
-            for new in ["types@0.3.0", "preopens@0.3.0"] {
-                assert!(with(&import(new)).is_ok());
-                let error = with(&(import(old) + &import(new))).unwrap_err();
-                assert!(error.contains("files of two ages"), "{error}");
+        let import = |name: &str| format!(r#"(import "wasi:{name}" (instance))"#);
+        for (what, old, new) in [
+            (
+                "files",
+                ["filesystem/types@0.2.12", "filesystem/preopens@0.2.0"],
+                ["filesystem/types@0.3.0", "filesystem/preopens@0.3.0"],
+            ),
+            (
+                "requests",
+                ["http/types@0.2.12", "http/outgoing-handler@0.2.0"],
+                ["http/types@0.3.0", "http/client@0.3.0"],
+            ),
+        ] {
+            for old in old {
+                assert!(with(&import(old)).is_ok());
+                for new in new {
+                    assert!(with(&import(new)).is_ok());
+                    let error = with(&(import(old) + &import(new))).unwrap_err();
+                    assert!(error.contains(&format!("{what} of two ages")), "{error}");
+                }
             }
         }
+        // Files of the one age and requests of the other do not meet.
+        assert!(with(&(import("filesystem/types@0.2.12") + &import("http/client@0.3.0"))).is_ok());
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod print;
 mod protocol;
 mod queue;
 mod typed;
+mod weight;
 mod worker;
 mod worlds;
 

@@ -1,4 +1,5 @@
-//! Components of WASI's own worlds: programs (`wasi:cli/run`) and servers (`wasi:http/incoming-handler`).
+//! Components of WASI's own worlds: programs (`wasi:cli/run`) and servers (`wasi:http/incoming-handler`,
+//! and `wasi:http/handler` of 0.3).
 
 use semver::{Version, VersionReq};
 use wasmparser::component_types::{ComponentDefinedType, ComponentEntityType, ComponentFuncType, ComponentValType};
@@ -6,7 +7,7 @@ use wasmparser::types::TypesRef;
 
 use crate::sandbox::shape::Shape;
 
-/// The versions that fit, and of programs those whose `run` is async.
+/// The versions that fit, and those in which what is called is async.
 const VERSIONS: &str = "^0.2";
 const ASYNC_VERSIONS: &str = "^0.3";
 
@@ -22,7 +23,12 @@ pub(super) fn find(types: TypesRef<'_>, names: &[String]) -> Option<Shape> {
     }
     let handle = (("wasi:http/incoming-handler", "handle"), VERSIONS);
     let http = names.iter().find(|name| has(types, name, handle, is_handle));
-    http.map(|name| Shape::Http(name.clone()))
+    if let Some(name) = http {
+        return Some(Shape::Http(name.clone()));
+    }
+    let handle = (("wasi:http/handler", "handle"), ASYNC_VERSIONS);
+    let http = names.iter().find(|name| has(types, name, handle, is_async_handle));
+    http.map(|name| Shape::AsyncHttp(name.clone()))
 }
 
 /// Whether the export `name` is this interface in a version that fits, with this function.
@@ -55,7 +61,18 @@ fn is_run(types: TypesRef<'_>, function: &ComponentFuncType, is_async: bool) -> 
 
 /// `func(request: own<incoming-request>, response-out: own<response-outparam>)`.
 fn is_handle(types: TypesRef<'_>, function: &ComponentFuncType) -> bool {
-    let own = |kind: &ComponentValType| matches!(kind, ComponentValType::Type(id) if matches!(types[*id], ComponentDefinedType::Own(_)));
-    let params: Vec<_> = function.params.iter().map(|(_, kind)| own(kind)).collect();
+    let params: Vec<_> = function.params.iter().map(|(_, kind)| is_own(types, kind)).collect();
     params == [true, true] && function.result.is_none() && !function.async_
+}
+
+/// `async func(request: own<request>) -> result<own<response>, error-code>`.
+fn is_async_handle(types: TypesRef<'_>, function: &ComponentFuncType) -> bool {
+    let Some(ComponentValType::Type(result)) = &function.result else { return false };
+    let ComponentDefinedType::Result { ok: Some(ok), err: Some(_), .. } = &types[*result] else { return false };
+    let params: Vec<_> = function.params.iter().map(|(_, kind)| is_own(types, kind)).collect();
+    params == [true] && is_own(types, ok) && function.async_
+}
+
+fn is_own(types: TypesRef<'_>, kind: &ComponentValType) -> bool {
+    matches!(kind, ComponentValType::Type(id) if matches!(types[*id], ComponentDefinedType::Own(_)))
 }

@@ -2,59 +2,23 @@
 
 use std::fs::{File, FileTimes};
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use wasmtime::component::Resource;
-use wasmtime_wasi::filesystem::{Descriptor, File as WasiFile};
 use wasmtime_wasi::p2::bindings::filesystem::types::{
     self, Advice, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, ErrorCode, Filesize, HostDescriptor,
     HostDirectoryEntryStream, MetadataHashValue, NewTimestamp, OpenFlags, PathFlags,
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult, ReaddirIterator};
-use wasmtime_wasi::{FsPerms, OpenMode};
 
 use crate::model::Access;
-use crate::workspace::{Alone, How, Opened, RelPath};
+use crate::workspace::{Alone, How, RelPath};
 
+use super::open::{Asked, Fd};
 use super::stream::{FileStream, Target};
 use super::{FilesView, MAX_LISTINGS};
 
-type Fd = Resource<Descriptor>;
-
 impl FilesView<'_> {
-    /// The open directory behind a descriptor.
-    fn directory(&self, fd: &Fd) -> FsResult<Arc<File>> {
-        match self.table.get(fd)? {
-            Descriptor::Dir(directory) => Ok(Arc::clone(&directory.dir)),
-            Descriptor::File(_) => Err(ErrorCode::NotDirectory.into()),
-        }
-    }
-
-    /// The open file behind a descriptor.
-    fn file(&self, fd: &Fd) -> FsResult<Arc<File>> {
-        match self.table.get(fd)? {
-            Descriptor::File(file) => Ok(Arc::clone(&file.file)),
-            Descriptor::Dir(_) => Err(ErrorCode::BadDescriptor.into()),
-        }
-    }
-
-    /// Refuses, with a denial, unless so much is granted.
-    fn require(&mut self, wanted: Access, what: impl FnOnce() -> String) -> FsResult<()> {
-        if self.files.access() >= wanted {
-            return Ok(());
-        }
-        self.files.note(wanted, &what());
-        Err(ErrorCode::NotPermitted.into())
-    }
-
-    /// What is written to through a descriptor.
-    fn target(&mut self, fd: &Fd) -> FsResult<Target> {
-        let file = self.file(fd)?;
-        self.require(Access::Write, || "write to a file".to_owned())?;
-        Ok(Target { space: self.files.space()?, file, quota: self.files.quota() })
-    }
-
     /// Changes something below a descriptor, alone.
     async fn change<W>(&mut self, fd: &Fd, path: &str, verb: &str, work: W) -> FsResult<()>
     where
@@ -65,52 +29,15 @@ impl FilesView<'_> {
         Ok(self.files.space()?.alone(move |alone| work(alone, &directory, &path)).await?)
     }
 
-    /// A path at which something is to be changed.
-    fn changing(&mut self, path: &str, verb: &str) -> FsResult<RelPath> {
-        self.require(Access::Write, || format!("{verb} {path}"))?;
-        Ok(RelPath::parse(path)?)
-    }
-
-    /// Opens something below a descriptor.
-    async fn open(&mut self, fd: &Fd, path: &str, how: How) -> FsResult<Descriptor> {
-        let directory = self.directory(fd)?;
-        let writes = how.write || how.create || how.exclusive || how.truncate;
-        if writes {
-            self.require(Access::Write, || format!("open {path} for writing"))?;
-        }
-        let parsed = RelPath::parse(path)?;
-        if parsed.is_root() && !writes {
-            return Ok(Descriptor::Dir(self.files.directory(directory.try_clone()?)));
-        }
-        self.require(Access::Read, || format!("open {path}"))?;
-        let quota = self.files.quota();
-        let opened = self.files.space()?.alone(move |alone| alone.open(&directory, &parsed, how, quota)).await?;
-        Ok(match opened {
-            Opened::Directory(directory) => Descriptor::Dir(self.files.directory(directory)),
-            Opened::File(file) => Descriptor::File(self.wasi_file(file, how)?),
-        })
-    }
-
-    fn wasi_file(&self, file: Arc<File>, how: How) -> FsResult<WasiFile> {
-        let perms = if self.files.access() == Access::Write { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
-        let mut mode = if how.write || how.truncate { OpenMode::WRITE } else { OpenMode::READ };
-        if how.read {
-            mode |= OpenMode::READ;
-        }
-        let mut made = WasiFile::new(file.try_clone()?, perms, mode, false);
-        // The very one that is counted as open.
-        made.file = file;
-        Ok(made)
-    }
-
-    /// Opens something to look at it, and puts it into the table for as long.
-    async fn peek(&mut self, fd: &Fd, path: &str) -> FsResult<Fd> {
-        let parsed = RelPath::parse(path)?;
-        if self.files.access() == Access::None && !parsed.is_root() {
-            // The guest sees an empty directory.
-            return Err(ErrorCode::NoEntry.into());
-        }
-        let found = self.open(fd, path, How { read: true, ..How::default() }).await?;
+    /// Opens what was asked for, and puts it into the table.
+    async fn open(&mut self, asked: Asked) -> FsResult<Fd> {
+        let found = match asked {
+            Asked::Open(found) => found,
+            Asked::Allowed(opening) => {
+                let opened = opening.open().await?;
+                self.descriptor(opened)?
+            }
+        };
         Ok(self.table.push(found)?)
     }
 }
@@ -200,7 +127,8 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn stat_at(&mut self, fd: Fd, _follow: PathFlags, path: String) -> FsResult<DescriptorStat> {
-        let found = self.peek(&fd, &path).await?;
+        let asked = self.ask_to_look(&fd, &path)?;
+        let found = self.open(asked).await?;
         let stat = self.plain().stat(Resource::new_borrow(found.rep())).await;
         self.table.delete(found)?;
         stat
@@ -249,8 +177,8 @@ impl HostDescriptor for FilesView<'_> {
         if how.directory && (how.create || how.exclusive || how.truncate) {
             return Err(ErrorCode::Invalid.into());
         }
-        let opened = self.open(&fd, &path, how).await?;
-        Ok(self.table.push(opened)?)
+        let asked = self.ask(&fd, &path, how)?;
+        self.open(asked).await
     }
 
     async fn readlink_at(&mut self, _: Fd, path: String) -> FsResult<String> {
@@ -290,7 +218,8 @@ impl HostDescriptor for FilesView<'_> {
     }
 
     async fn metadata_hash_at(&mut self, fd: Fd, _follow: PathFlags, path: String) -> FsResult<MetadataHashValue> {
-        let found = self.peek(&fd, &path).await?;
+        let asked = self.ask_to_look(&fd, &path)?;
+        let found = self.open(asked).await?;
         let hash = self.plain().metadata_hash(Resource::new_borrow(found.rep())).await;
         self.table.delete(found)?;
         hash

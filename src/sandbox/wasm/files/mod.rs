@@ -2,11 +2,15 @@
 //!
 //! What only looks at something that is open is WASI's own code. What takes a path, and what
 //! changes anything, is ours: no link is followed, and every byte is counted before it is
-//! there. Other ways to files (`wasi:filesystem` 0.3, wasip1 without its adapter) have none.
+//! there. Both ages of `wasi:filesystem` are so (`host`, `preview3`); another way to files (wasip1
+//! without its adapter) has none.
 
 mod denials;
 mod host;
+mod open;
+mod preview3;
 mod stream;
+mod streams;
 
 use std::io;
 use std::sync::Arc;
@@ -36,6 +40,8 @@ pub(super) struct GuestFiles {
     space: Option<Arc<Space>>,
     denials: Denials,
     listings: usize,
+    /// Shared with each listing under way by 0.3, once there was one.
+    streamed: Option<Arc<()>>,
     plain: WasiFilesystemCtx,
 }
 
@@ -49,6 +55,7 @@ impl GuestFiles {
             space: None,
             denials: Denials::default(),
             listings: 0,
+            streamed: None,
             plain: WasiFilesystemCtx::default(),
         }
     }
@@ -136,9 +143,27 @@ pub(super) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> 
     Ok(())
 }
 
-impl preopens::Host for FilesView<'_> {
-    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+/// The same for `wasi:filesystem` 0.3.
+///
+/// # Errors
+///
+/// As above.
+pub(super) fn add_preview3_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    linker.allow_shadowing(true);
+    preview3::link(linker)?;
+    linker.allow_shadowing(false);
+    Ok(())
+}
+
+impl FilesView<'_> {
+    fn mounted(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
         let Some(directory) = self.files.mount()? else { return Ok(Vec::new()) };
         Ok(vec![(self.table.push(Descriptor::Dir(directory))?, MOUNT.to_owned())])
+    }
+}
+
+impl preopens::Host for FilesView<'_> {
+    fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
+        self.mounted()
     }
 }

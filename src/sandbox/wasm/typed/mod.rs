@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Val};
 use wasmtime::{Store, format_err};
 
-use crate::model::{Code, Limits, RunError, plain};
+use crate::model::{Code, Error, FieldError, Limits, RunError, plain};
 use crate::sandbox::shape::{Field, TypedExport, WitType};
 
 use super::failures::output_too_large;
@@ -35,6 +35,24 @@ pub(super) struct TypedFunction {
     index: ComponentExportIndex,
     params: Vec<Field>,
     result: Option<WitType>,
+}
+
+impl TypedFunction {
+    /// Refuses arguments that are no values of its types.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_args`. What takes too much memory is left to the run.
+    pub(super) fn takes(&self, args: &str, limits: &Limits) -> Result<(), Error> {
+        let Err(error) = lower::arguments(args, &self.params, limits) else { return Ok(()) };
+        if error.code != Code::InvalidArgs {
+            return Ok(());
+        }
+        let what = error.detail.as_ref().map(|detail| &detail["errors"][0]);
+        let told = |name: &str| what.and_then(|what| what[name].as_str()).unwrap_or_default();
+        let field = FieldError::new(told("pointer"), told("detail"));
+        Err(Error::fields(Code::InvalidArgs, error.message, vec![field]))
+    }
 }
 
 /// The functions that `exports` names, by their names in the skill.
