@@ -207,8 +207,9 @@ async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -
     })?;
     drop(bytes);
     let executor = &app.host.executor;
+    let cut = executor.cut(&caller, &request);
     match mode {
-        RunMode::Async => return Ok(submitted(&executor.submit(caller, request, idempotency).await?)),
+        RunMode::Async => return Ok(submitted(&executor.submit(caller, request, idempotency).await?, &cut)),
         RunMode::Stream => {
             let key = caller.key.id.clone();
             let streamed = executor.execute_followed(caller, request, idempotency).await?;
@@ -217,14 +218,14 @@ async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -
         RunMode::Sync => {}
     }
     let Some(idempotency) = idempotency else {
-        return Ok(json(wire::execution(&executor.execute(caller, request).await?)));
+        return Ok(json(wire::execution_with(&executor.execute(caller, request).await?, &cut)));
     };
     let once = executor.execute_once(caller, request, idempotency).await?;
-    Ok(answer(&once))
+    Ok(answer(&once, &cut))
 }
 
-fn answer(once: &Once) -> Response {
-    let mut response = json(wire::execution(&once.execution));
+fn answer(once: &Once, cut: &[String]) -> Response {
+    let mut response = json(wire::execution_with(&once.execution, cut));
     if once.replayed {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
@@ -232,8 +233,8 @@ fn answer(once: &Once) -> Response {
 }
 
 /// The answer to a request whose end nobody waits for.
-fn submitted(once: &Once) -> Response {
-    let mut response = answer(once);
+fn submitted(once: &Once, cut: &[String]) -> Response {
+    let mut response = answer(once, cut);
     if !once.execution.status.is_final() {
         *response.status_mut() = StatusCode::ACCEPTED;
     }

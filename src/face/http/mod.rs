@@ -37,6 +37,7 @@ mod skills;
 mod staging;
 mod tls;
 mod untaken;
+mod usage;
 mod versions;
 mod wire;
 mod wit;
@@ -154,6 +155,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))
+        .routes(routes!(usage::show))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::show, secrets::put, secrets::rotate, secrets::remove))
         .routes(routes!(mcp::send, mcp::listen, mcp::end))
