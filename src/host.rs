@@ -1,9 +1,11 @@
 //! A whole host without a face: everything is built here, once.
 
+mod backup;
 mod directory;
 mod install;
 mod library;
 mod retention;
+mod usage;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -28,7 +30,9 @@ pub use self::directory::{DirectoryProblem, LOCK_FILE, directory_problem};
 use self::directory::{lock, own_directories};
 use self::retention::Retention;
 
+pub use self::backup::{BackedUp, KEYS, Progress as CopyProgress, Restored, back_up, restore};
 pub use self::install::{Install, Named};
+pub use self::usage::{BudgetUsage, MAX_USAGE_DAYS, Spent, StorageUsage, Usage, UsageFilter, Used};
 
 /// The file with the first admin key's secret, for the local command line.
 pub const ADMIN_KEY_FILE: &str = "admin.key";
@@ -153,6 +157,7 @@ impl Host {
         let lock = lock(&dir)?;
         // Without links on the way, which somebody could lead elsewhere.
         let dir = dir.canonicalize().map_err(Error::internal)?;
+        backup::require_whole(&dir)?;
         let [temporary, blobs, workspaces] = own_directories(&dir)?;
         let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace);
         let workspaces = Arc::new(workspaces.map_err(Error::internal)?);

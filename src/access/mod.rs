@@ -13,7 +13,6 @@ use tokio::sync::Mutex;
 
 use crate::model::{
     Caller, Ceilings, Clock, Code, Door, Error, Key, KeyId, MIN_ADMIN_KEY_CHARS, OwnerId, Scope, Secret, SkillName,
-    refuse_without_effect,
 };
 use crate::store::{Store, StoredKey, to_its_end};
 
@@ -108,13 +107,28 @@ impl Access {
         self.create_first_admin(&secret).await
     }
 
+    /// Makes an admin key for the local file: for who holds the data directory and has no key for it.
+    ///
+    /// # Errors
+    ///
+    /// As disk and store give them.
+    pub async fn make_local_admin(&self, name: &str) -> Result<(), Error> {
+        let secret = new_secret()?;
+        self.local.stage(&secret).and_then(|()| self.local.replace()).map_err(Error::internal)?;
+        self.insert_admin(name, &secret).await
+    }
+
     async fn create_first_admin(&self, secret: &str) -> Result<(), Error> {
         if secret.chars().count() < MIN_ADMIN_KEY_CHARS {
             let detail = format!("SKILLVISOR_ADMIN_KEY must have at least {MIN_ADMIN_KEY_CHARS} characters");
             return Err(Error::new(Code::Malformed, detail));
         }
+        self.insert_admin("admin", secret).await
+    }
+
+    async fn insert_admin(&self, name: &str, secret: &str) -> Result<(), Error> {
         let new = NewKey {
-            name: "admin".into(),
+            name: name.into(),
             owner: Some(OwnerId::admin()),
             scopes: vec![Scope::Admin],
             ..NewKey::default()
@@ -127,8 +141,7 @@ impl Access {
     /// # Errors
     ///
     /// `insufficient_scope` without `admin`; `malformed` for a name of no or too many
-    /// characters, a limit of zero, or an end that does not lie ahead; `not_supported` for a ceiling that this version does not hold; and as the
-    /// store gives them.
+    /// characters, a limit of zero, or an end that does not lie ahead; and as the store gives them.
     pub async fn create(self: &Arc<Self>, caller: &Caller, new: NewKey) -> Result<(Arc<Key>, String), Error> {
         caller.key.require(Scope::Admin)?;
         if new.name.is_empty() || new.name.chars().count() > MAX_NAME {
@@ -144,7 +157,6 @@ impl Access {
         if new.expires_at.is_some_and(|end| end <= self.clock.now_ms()) {
             return Err(Error::at(Code::Malformed, "/expiresAt", "must lie ahead: a key that has ended opens nothing"));
         }
-        refuse_without_effect(new.ceilings.without_effect()).map_err(|error| error.below("/ceilings"))?;
         let (access, secret) = (Arc::clone(self), new_secret()?);
         to_its_end(async move { Ok((access.insert(new, &secret).await?, secret)) }).await
     }
@@ -219,6 +231,12 @@ impl Access {
     pub fn list(&self, caller: &Caller) -> Result<Vec<Arc<Key>>, Error> {
         caller.key.require(Scope::Admin)?;
         Ok(self.all())
+    }
+
+    /// Every key of an owner that still opens something, oldest first.
+    pub(crate) fn of_owner(&self, owner: &OwnerId) -> Vec<Arc<Key>> {
+        let now = self.clock.now_ms();
+        self.all().into_iter().filter(|key| key.owner == *owner && key.is_live(now)).collect()
     }
 
     fn all(&self) -> Vec<Arc<Key>> {

@@ -22,6 +22,15 @@ pub enum Audit {
     Off,
 }
 
+/// What the end of a run has to do with, beside its record.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    /// Whether its key has a budget, for which it counts.
+    pub(super) counts: bool,
+    /// Whether its request may still be there, because it has not begun or would begin again after a crash.
+    pub(super) again: bool,
+}
+
 impl Audit {
     /// Writes down that a run begins; `then` hears of it on the writer's thread, or here, and of
     /// the execution that has the claim, if there is one.
@@ -39,30 +48,30 @@ impl Audit {
         }
     }
 
-    /// Writes down how a run ended, and counts it where it `counts`; `then` hears of it on the writer's thread, or here.
+    /// Writes down how a run ended; `then` hears of it on the writer's thread, or here.
     pub(super) fn close(
         self,
         store: &Store,
         runtime: &Handle,
-        (execution, args, counts): (Arc<Execution>, Arc<ArgsRecord>, bool),
+        (execution, args, kept): (Arc<Execution>, Arc<ArgsRecord>, Kept),
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
         match self {
             Self::Off => then(Ok(())),
-            Self::Full | Self::AtEnd => super::close::close(store, runtime, finished(execution, args, counts), then),
+            Self::Full | Self::AtEnd => super::close::close(store, runtime, finished(execution, args, kept), then),
         }
     }
 }
 
 /// The record of a run that has ended.
-fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>, counts: bool) -> FinishedExecution {
+fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>, kept: Kept) -> FinishedExecution {
     let output = execution.output.as_ref().map(|output| output.get());
     FinishedExecution {
         output_digest: output.map(|text| Digest::of(text.as_bytes())),
         output_copy: output.map(|text| redacted_copy(text, COPY_BYTES)),
-        waited: execution.started_at.is_none(),
+        waited: kept.again,
         execution,
         args,
-        counts,
+        counts: kept.counts,
     }
 }

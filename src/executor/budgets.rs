@@ -32,6 +32,19 @@ struct Day {
     egress: Arc<AtomicU64>,
 }
 
+/// What a key with budgets used today.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Executions that began.
+    pub executions: u64,
+    /// Fuel that was used.
+    pub fuel: u64,
+    /// Fuel that runs under way have set aside beside that.
+    pub held: u64,
+    /// Bytes sent and received.
+    pub egress_bytes: u64,
+}
+
 /// A run's share of its key's day. What is not settled was not used.
 pub(super) struct Share {
     of: Arc<Mutex<Day>>,
@@ -107,6 +120,17 @@ impl Ledger {
         let (number, egress) = (day.day, Arc::clone(&day.egress));
         drop(day);
         Ok(Some(Share { of, day: number, budgets, held, counted: 0, settled: false, egress }))
+    }
+}
+
+impl Ledger {
+    /// What a key used today.
+    pub(super) fn spent(&self, key: &KeyId) -> Spent {
+        let Some(of) = self.each.lock().get(key).map(Arc::clone) else { return Spent::default() };
+        let mut day = of.lock();
+        day.turn_to(self.clock.now_ms().div_euclid(DAY_MS));
+        let egress_bytes = day.egress.load(Ordering::Relaxed);
+        Spent { executions: day.executions, fuel: day.fuel, held: day.held, egress_bytes }
     }
 }
 

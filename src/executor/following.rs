@@ -103,7 +103,7 @@ impl Executor {
     ) -> Result<Streamed, Error> {
         caller.key.require(Scope::SkillsExecute)?;
         let claim = idempotency.map(|idempotency| self.claim(idempotency));
-        if let Some(Claim { idempotency, since }) = &claim {
+        if let Some(Claim { idempotency, since, .. }) = &claim {
             let first = self.store.claimed(caller.key.id.clone(), idempotency.clone(), *since).await?;
             if let Some(first) = first {
                 return self.follow_first(caller, first, claim.as_ref()).await;

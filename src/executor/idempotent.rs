@@ -54,7 +54,7 @@ impl Executor {
     /// A claim that counts from 24 hours ago on.
     pub(super) fn claim(&self, idempotency: Idempotency) -> Claim {
         let since = self.clock.now_ms() - i64::try_from(REMEMBERED.as_millis()).unwrap_or(i64::MAX);
-        Claim { idempotency, since }
+        Claim { idempotency, since, again: None }
     }
 
     async fn replay(&self, caller: &Caller, first: Claimed, asked: Digest) -> Result<Once, Error> {

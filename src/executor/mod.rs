@@ -8,6 +8,7 @@ mod cancel;
 mod children;
 mod close;
 mod credentials;
+mod cut;
 mod files;
 mod following;
 mod gathered;
@@ -19,6 +20,7 @@ mod powers;
 mod queued;
 mod rates;
 mod records;
+mod result_room;
 mod retrying;
 mod reuse;
 mod room;
@@ -53,6 +55,7 @@ use self::running::{Ended, Running};
 pub use self::admission::AdmissionSettings;
 pub(crate) use self::apart::apart;
 pub use self::audit::Audit;
+pub use self::budgets::Spent;
 pub use self::following::{Following, Streamed, Told};
 pub use self::idempotent::Once;
 pub(crate) use self::idempotent::REMEMBERED;
@@ -271,10 +274,21 @@ impl Executor {
 }
 
 impl Executor {
-    /// Whether a key may start one more run now: its rate, and then its budgets.
+    /// Whether a key may start one more run now: its rate, the room for its result, and then its budgets.
     fn allowed(&self, key: &Key, limits: &mut Limits, called: bool) -> Result<Option<Share>, Error> {
         self.rates.take(key, Instant::now())?;
+        self.require_result_room(key)?;
         Ok(self.budgets.enter(key, limits, called)?)
+    }
+
+    /// What a key with budgets used today.
+    pub fn spent(&self, key: &Key) -> Spent {
+        self.budgets.spent(&key.id)
+    }
+
+    /// The time of day, in milliseconds since the Unix epoch.
+    pub fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
     }
 
     /// How many executions a key may start now, if it has a rate.

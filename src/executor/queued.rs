@@ -10,12 +10,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::model::{
-    Caller, Code, Error, Execution, ExecutionId, ExecutionRequest, Idempotency, Key, KeyId, LimitsPatch, RetryPatch,
-    RunError, Scope, SkillRef, Status, StrictJson,
+    Caller, Code, EarlierAttempt, Error, Execution, ExecutionId, ExecutionRequest, Idempotency, Key, KeyId,
+    LimitsPatch, RetryPatch, RunError, Scope, SkillRef, Status, StrictJson,
 };
 use crate::store::{ArgsRecord, Claim, Claimed, QueuedExecution, answered};
 
 use super::admission::{Place, Turn};
+use super::audit::Kept;
 use super::budgets::Refused;
 use super::children::Line;
 use super::gathered::Gathered;
@@ -44,7 +45,7 @@ pub(super) struct Waiting {
 
 /// What of a request is not in the row of its execution, as JSON.
 #[derive(Deserialize)]
-struct Kept {
+struct Request {
     limits: LimitsPatch,
     retry: RetryPatch,
     offline: bool,
@@ -69,7 +70,7 @@ impl Executor {
     ) -> Result<Once, Error> {
         caller.key.require(Scope::SkillsExecute)?;
         let claim = idempotency.map(|idempotency| self.claim(idempotency));
-        if let Some(Claim { idempotency, since }) = &claim {
+        if let Some(Claim { idempotency, since, .. }) = &claim {
             let first = self.store.claimed(caller.key.id.clone(), idempotency.clone(), *since).await?;
             if let Some(first) = first {
                 return self.known(&caller, first, idempotency.request).await;
@@ -95,6 +96,7 @@ impl Executor {
         let kept = kept(&admitted.request);
         // Its budgets are asked when it begins, which may be another day.
         self.rates.take(&admitted.caller.key, Instant::now())?;
+        self.require_result_room(&admitted.caller.key)?;
         let turn = self.admission.queue(admitted.caller.owner(), kept.len() as u64)?;
         admitted.check(&*self.sandbox)?;
         let execution = Execution { status: Status::Pending, started_at: None, ..running::at_start(self, &admitted) };
@@ -142,6 +144,7 @@ impl Executor {
         let queued = self.store.queued_executions(None).await?;
         let count = queued.len();
         for QueuedExecution { execution, args, request } in queued {
+            let execution = interrupted_before(execution);
             match self.admitted_again(&execution, &request) {
                 Ok(admitted) => {
                     let turn = self.admission.queue_again(&execution.owner, request.len() as u64);
@@ -165,7 +168,7 @@ impl Executor {
     }
 
     fn admitted_again(&self, execution: &Execution, request: &str) -> Result<Admitted, Error> {
-        let Kept { limits, retry, offline, read_only, args } =
+        let Request { limits, retry, offline, read_only, args } =
             serde_json::from_str(request).map_err(Error::internal)?;
         let caller = Caller { key: self.live_key(&execution.key_id)?, door: execution.door };
         let skill = self.registry.pinned(execution.skill).ok_or_else(|| Error::not_found("skill"))?;
@@ -210,13 +213,15 @@ impl Executor {
         let now = self.clock.now_ms();
         ended.status = Status::of(error.code);
         ended.error = Some(error);
-        ended.attempts = 0;
+        // Those before were interrupted.
+        ended.attempts = ended.attempts.saturating_sub(1);
         ended.usage.queue_ms = waited_ms(ended, now);
         ended.finished_at = Some(now);
         ended.duration_us = Some(0);
         self.telemetry.executions.ended(ended, ended.door);
         log::ended(ended);
-        Audit::Full.close(&self.store, &self.home, (execution, args, false), move |_| drop(present));
+        let kept = Kept { counts: false, again: true };
+        Audit::Full.close(&self.store, &self.home, (execution, args, kept), move |_| drop(present));
     }
 }
 
@@ -274,6 +279,7 @@ impl Waiting {
         admitted.caller.key = key;
         admitted.limits = limits_for(&admitted.caller, &admitted.request, &admitted.skill.skill)?;
         executor.registry.ready_under(&admitted.limits, &admitted.skill, Instant::now() + LONGEST_READYING).await?;
+        executor.require_result_room(&admitted.caller.key)?;
         match executor.budgets.enter(&admitted.caller.key, &mut admitted.limits, false) {
             Ok(share) => {
                 admitted.share = share;
@@ -305,9 +311,10 @@ impl Waiting {
     /// Writes down that it runs; tries again while there is no room for that.
     async fn is_written_down(&self) -> bool {
         let store = &self.executor.store;
+        let again = self.admitted.skill.skill.idempotent;
         let mut wait = FIRST_WAIT;
         loop {
-            let written = answered(|then| store.start_execution(Arc::clone(&self.execution), then)).await;
+            let written = answered(|then| store.start_execution(Arc::clone(&self.execution), again, then)).await;
             let Err(error) = written else { return true };
             if store.is_closed() || self.executor.resting.is_cancelled() {
                 return false;
@@ -327,8 +334,23 @@ impl Waiting {
     }
 }
 
+/// The execution with the attempts that a crash interrupted, which only their number tells.
+fn interrupted_before(mut execution: Arc<Execution>) -> Arc<Execution> {
+    if execution.attempts > 1 {
+        let execution = Arc::make_mut(&mut execution);
+        let attempt = |attempt| EarlierAttempt {
+            attempt,
+            code: Code::Interrupted.as_str().to_owned(),
+            message: "the host stopped before the execution ended".to_owned(),
+            fuel: 0,
+        };
+        execution.earlier = (1..execution.attempts).map(attempt).collect();
+    }
+    execution
+}
+
 /// What a request needs to begin, beside the row of its execution.
-fn kept(request: &ExecutionRequest) -> String {
+pub(super) fn kept(request: &ExecutionRequest) -> String {
     let json = |value: Result<String, _>| value.unwrap_or_default();
     format!(
         "{{\"limits\":{},\"retry\":{},\"offline\":{},\"read_only\":{},\"args\":{}}}",

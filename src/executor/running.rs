@@ -18,10 +18,11 @@ use crate::registry::RegisteredSkill;
 use crate::sandbox::{Ends, ReadyRun, RunContext, SandboxCall, SandboxReply};
 use crate::store::{ArgsRecord, Claim, Claimed};
 
+use super::audit::Kept;
 use super::budgets::Share;
 use super::gathered::Gathered;
 use super::live::Present;
-use super::queued::{Waiting, cancelled};
+use super::queued::{Waiting, cancelled, kept};
 use super::{Admitted, COPY_BYTES, Executor, credentials, log, powers, reuse};
 
 /// What the caller hears: how it ended, or why it is not written down.
@@ -87,6 +88,9 @@ impl Running {
         answer: Answer,
     ) {
         let (execution, args) = (Arc::new(at_start(executor, &admitted)), Arc::new(args_record(&admitted)));
+        // With a claim, nobody who leaves cancels it: so a crash does not either.
+        let is_again = claim.is_some() && admitted.skill.skill.idempotent;
+        let again = is_again.then(|| kept(&admitted.request).into());
         let present = (executor.live.enter(execution.id, admitted.known()), executor.runs.token());
         let parts = Parts {
             executor: Arc::clone(executor),
@@ -100,6 +104,7 @@ impl Running {
         // Here, so that code that must be loaded first is not loaded on the writer's thread.
         let ready = parts.ready(gathered);
         let running = Self(Some(parts));
+        let claim = claim.map(|claim| Claim { again, ..claim });
         executor.audit.open(&executor.store, (execution, args), claim, move |opened| match opened {
             Ok(None) => running.opened().run(ready),
             Ok(Some(first)) => running.refuse(Ok(Ended::Known(first))),
@@ -235,14 +240,14 @@ impl Parts {
     fn close(self) {
         let Self { executor, mut admitted, execution, args, answer, present, .. } = self;
         let share = admitted.share.take();
-        let counts = share.is_some();
+        let kept = Kept { counts: share.is_some(), again: admitted.skill.skill.idempotent };
         if let Some(share) = share {
             share.settle(execution.usage.fuel);
         }
         executor.telemetry.executions.ended(&execution, admitted.caller.door);
         log::ended(&execution);
         let (audit, store) = (executor.audit, executor.store.clone());
-        audit.close(&store, &executor.home, (Arc::clone(&execution), args, counts), move |closed| {
+        audit.close(&store, &executor.home, (Arc::clone(&execution), args, kept), move |closed| {
             // The caller may have left.
             let _ = answer.send(closed.map(|()| Ended::Run(Box::new(Run { execution, _admitted: admitted }))));
             drop(present);

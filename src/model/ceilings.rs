@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Access, Asked, Fuel, Limits, LimitsPatch, NetworkRule};
+use super::{Access, Fuel, Limits, LimitsPatch, NetworkRule};
 
 /// What a key with a rate may start at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,11 +123,5 @@ impl Ceilings {
         let limits = self.limits.over(Limits::DEFAULT).intersect(Limits::HOST_MAXIMUM);
         let day = self.budgets.fuel_per_day.map_or(limits.fuel, Fuel::Metered);
         limits.intersect(Limits { fuel: day, ..limits })
-    }
-
-    /// The ceilings that would hold nobody back: nothing counts what is under them yet.
-    pub fn without_effect(&self) -> [Asked; 1] {
-        let Self { storage, .. } = self;
-        [("/storage/resultBytes", storage.result_bytes.is_some())]
     }
 }

@@ -163,8 +163,8 @@ impl LimitsPatch {
         }
     }
 
-    /// A sentence for each limit that is given and is more than what `granted` allows.
-    pub fn cut_to(&self, granted: &Limits) -> Vec<String> {
+    /// A sentence for each limit that is given and is more than what `granted` allows; `by` says who does not.
+    pub fn cut_to(&self, granted: &Limits, by: &str) -> Vec<String> {
         let numbers = [
             ("timeoutMs", self.timeout_ms, granted.timeout_ms),
             ("attemptTimeoutMs", self.attempt_timeout_ms, granted.attempt_timeout_ms),
@@ -177,7 +177,7 @@ impl LimitsPatch {
         let cut = numbers.into_iter().filter_map(|(name, asked, granted)| Some((name, asked?, granted)));
         let cut = cut.filter(|(_, asked, granted)| asked > granted);
         let said = |name: &str, asked: &dyn Display, granted| {
-            format!("limits.{name} is {granted}, the most that the registering key may give, and not {asked}")
+            format!("limits.{name} is {granted}, the most that {by}, and not {asked}")
         };
         let fuel = granted.fuel.units().filter(|_| self.fuel == Some(Fuel::Unlimited));
         let fuel = fuel.map(|granted| said("fuel", &"unlimited", granted));
@@ -234,19 +234,19 @@ mod tests {
         let patch = LimitsPatch { timeout_ms: Some(30_001), memory_mb: Some(256), ..LimitsPatch::default() };
         let patch = LimitsPatch { fuel: Some(Fuel::Metered(6)), ..patch };
         assert_eq!(
-            patch.cut_to(&granted),
+            patch.cut_to(&granted, "a key may"),
             [
-                "limits.timeoutMs is 30000, the most that the registering key may give, and not 30001",
-                "limits.fuel is 5, the most that the registering key may give, and not 6",
+                "limits.timeoutMs is 30000, the most that a key may, and not 30001",
+                "limits.fuel is 5, the most that a key may, and not 6",
             ]
         );
-        assert!(patch.cut_to(&Limits::HOST_MAXIMUM).is_empty());
+        assert!(patch.cut_to(&Limits::HOST_MAXIMUM, "a key may").is_empty());
         let patch = LimitsPatch { fuel: Some(Fuel::Unlimited), ..LimitsPatch::default() };
         assert_eq!(
-            patch.cut_to(&granted),
-            ["limits.fuel is 5, the most that the registering key may give, and not unlimited"]
+            patch.cut_to(&granted, "a key may"),
+            ["limits.fuel is 5, the most that a key may, and not unlimited"]
         );
-        assert!(patch.cut_to(&Limits::HOST_MAXIMUM).is_empty());
+        assert!(patch.cut_to(&Limits::HOST_MAXIMUM, "a key may").is_empty());
     }
 
     #[test]

@@ -138,6 +138,8 @@ pub struct Skill {
     pub source: Option<SkillSource>,
     /// Whether it is told to those without a key; only of global skills.
     pub public: bool,
+    /// Whether running it twice is as good as once, so that a run that a crash interrupted runs again.
+    pub idempotent: bool,
     /// Whether it asks to keep its instances between calls.
     pub reuse: bool,
     /// Whether the key that registered it might let it, as that was then.

@@ -41,11 +41,16 @@ impl Index {
     /// Refuses a version that is new where its owner has `most`.
     pub(super) fn require_room(&self, skill: &Skill, most: usize) -> Result<(), Error> {
         let known = self.versions(&skill.owner, &skill.name).iter().any(|old| old.skill.version == skill.version);
-        if known || self.by_id.values().filter(|old| old.skill.owner == skill.owner).count() < most {
+        if known || self.count(&skill.owner) < most {
             return Ok(());
         }
         let detail = format!("this owner has {most} versions of skills, which is the most; delete some of them");
         Err(Error::new(Code::StorageFull, detail))
+    }
+
+    /// How many versions an owner has.
+    pub(super) fn count(&self, owner: &OwnerId) -> usize {
+        self.by_id.values().filter(|skill| skill.skill.owner == *owner).count()
     }
 
     pub(super) fn versions(&self, owner: &OwnerId, name: &SkillName) -> Vec<Arc<RegisteredSkill>> {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::model::{
     Access, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, Retry, RetryPatch, SandboxFields, Schemas,
-    SkillName, Tag, refuse_without_effect,
+    SkillName, Tag,
 };
 
 use super::installing::Origin;
@@ -140,7 +140,6 @@ impl Manifest {
 
     /// Checks what needs no look into the component, before one costs anything.
     pub(super) fn check_alone(&self) -> Result<CheckedAlone, Error> {
-        self.refuse_what_has_no_effect()?;
         let name = self.name.as_ref().map(|_| self.name()).transpose()?;
         self.version.as_ref().map(|_| self.version()).transpose()?;
         self.require_short()?;
@@ -169,7 +168,7 @@ impl Manifest {
         let description = self.description.clone().unwrap_or_default();
         let digest = self.digest((&name, &version), &description, &schema, asked);
         let limits = asked.over(Limits::DEFAULT).intersect(ceiling);
-        let cut = asked.cut_to(&limits);
+        let cut = asked.cut_to(&limits, "the registering key may give");
         let retry = self.retry.over(&Retry::default());
         Ok(Checked { name, version, description, schema, limits, retry, cut, digest })
     }
@@ -230,6 +229,9 @@ impl Manifest {
         if self.public {
             fixed["public"] = serde_json::json!(true);
         }
+        if self.idempotent {
+            fixed["idempotent"] = serde_json::json!(true);
+        }
         if self.reuse {
             fixed["reuse"] = serde_json::json!(true);
         }
@@ -253,12 +255,6 @@ impl Manifest {
             network_enabled: self.network_enabled,
             read_only: self.read_only,
         }
-    }
-
-    /// Refuses each field whose effect this version has not: better than to ignore it.
-    fn refuse_what_has_no_effect(&self) -> Result<(), Error> {
-        let asked = [("/idempotent", self.idempotent)];
-        refuse_without_effect(asked)
     }
 }
 
@@ -293,13 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn each_field_without_effect_is_refused_with_its_place() {
-        let error = check(
-            r#"{"name":"a","version":"1.0.0","reuse":true,"idempotent":true,"grants":{"network":["https://a.example"],"workspace":"read"}}"#,
-        )
-        .unwrap_err();
-        let places: Vec<_> = error.fields.iter().map(|field| field.pointer.as_str()).collect();
-        assert_eq!((error.code, places), (Code::NotSupported, vec!["/idempotent"]));
+    fn what_a_version_does_after_a_crash_never_changes() {
+        let with = |idempotent| {
+            check(&format!(r#"{{"name":"a","version":"1.0.0","idempotent":{idempotent}}}"#)).unwrap().digest
+        };
+        assert_ne!(with(true), with(false));
+        assert_eq!(with(false), check(r#"{"name":"a","version":"1.0.0"}"#).unwrap().digest);
     }
 
     #[test]

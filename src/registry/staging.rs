@@ -100,6 +100,10 @@ fn disk(error: std::io::Error) -> Error {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             full("the disk of the data directory is full")
         }
+        std::io::ErrorKind::ReadOnlyFilesystem => {
+            let detail = "the data directory is read-only";
+            Error { source: Some(error.into()), ..Error::new(Code::Unavailable, detail).retry_after(5) }
+        }
         _ => Error::internal(error),
     }
 }

@@ -183,9 +183,8 @@ impl Registry {
         require_global(&owner, manifest.public)?;
         let (functions, schema) = functions::described(inspection.functions, schema, &description)?;
         let (now, network, ceilings) = (self.clock.now_ms(), manifest.network(), caller.key.max_network());
-        let asked = manifest.workspace();
         let pinned = self.pins(caller, &owner, &manifest.grants.skills)?;
-        let frozen_skills = caller.key.max_skills();
+        let (asked, frozen_skills) = (manifest.workspace(), caller.key.max_skills());
         let mut warnings = inspection.warnings;
         let grants = Grants { network, workspace: asked, ..manifest.grants };
         warnings.extend(asks::without_grant(&inspection.imports, &grants));
@@ -212,6 +211,7 @@ impl Registry {
             source_provider: manifest.source_provider.unwrap_or_else(|| provider(source.as_ref())),
             source,
             public: manifest.public,
+            idempotent: manifest.idempotent,
             reuse: manifest.reuse,
             frozen_reuse: caller.key.may_reuse(),
             approval: Approval::None,

@@ -46,7 +46,7 @@ pub struct FinishedExecution {
     pub output_copy: Option<String>,
     /// Whether its key has a budget, for which it counts.
     pub counts: bool,
-    /// Whether it ended without having begun, so that its request still waits.
+    /// Whether its request may still be there, which goes then.
     pub waited: bool,
 }
 

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::model::{Digest, Error, Execution, ExecutionId, Idempotency, KeyId};
 
 use super::executions::ArgsRecord;
-use super::{Store, executions, together};
+use super::{Store, executions, queued, together};
 
 /// A request that became an execution.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,8 @@ pub struct Claim {
     pub idempotency: Idempotency,
     /// Claims from before this time, in milliseconds since the Unix epoch, no longer count.
     pub since: i64,
+    /// What the executor needs to begin it again after a crash, where it is to.
+    pub again: Option<Arc<str>>,
 }
 
 impl Store {
@@ -48,12 +50,15 @@ impl Store {
         then: impl FnOnce(Result<Option<Claimed>, Error>) + Send + 'static,
     ) {
         let work = move |connection: &Connection| {
-            let Claim { idempotency, since } = &claim;
+            let Claim { idempotency, since, again } = &claim;
             if let Some(first) = find(connection, &execution.key_id, idempotency, *since)? {
                 return Ok(Some(first));
             }
             executions::open(connection, &execution, &args)?;
             claim_for(connection, &execution, idempotency)?;
+            if let Some(request) = again {
+                queued::remember(connection, execution.id, request)?;
+            }
             Ok(None)
         };
         self.writer.send(together(work), then);

@@ -6,7 +6,7 @@ use crate::model::{Error, Execution, KeyId};
 
 use super::executions::integer;
 use super::journal::Values;
-use super::{Store, parsed};
+use super::{Store, parsed, usage};
 
 /// Milliseconds of one UTC day.
 pub const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -39,6 +39,7 @@ impl Store {
         let today = now.div_euclid(DAY_MS);
         self.write_together(move |connection| {
             connection.execute("DELETE FROM key_days WHERE day < ?1", [today - KEPT])?;
+            usage::forget_old(connection, today)?;
             // The newest of each key comes last.
             let mut query = connection.prepare(
                 "SELECT key_id, day, executions, fuel, egress_bytes FROM key_days WHERE day >= ?1 ORDER BY day",

@@ -247,6 +247,10 @@ const KEY_DAYS: &str = "CREATE TABLE key_days (
 const JOURNAL: &str = "CREATE TABLE journal (applied INTEGER NOT NULL) STRICT;
 INSERT INTO journal VALUES (0);";
 
+/// What owners used, counted once from what is on record; and skills that run again after a crash, which
+/// none did before.
+const USAGE: &str = include_str!("migrations/usage.sql");
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -265,6 +269,7 @@ const STEPS: &[&str] = &[
     QUEUED_REQUESTS,
     JOURNAL,
     KEY_DAYS,
+    USAGE,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =
@@ -288,6 +293,12 @@ pub(super) fn apply(connection: &mut Connection) -> Result<(), Error> {
 #[cfg(test)]
 pub(super) fn apply_first(connection: &mut Connection, steps: usize) {
     assert!(MIGRATIONS.to_version(connection, steps).is_ok());
+}
+
+/// How many steps come before the one that has this in it.
+#[cfg(test)]
+pub(super) fn steps_before(text: &str) -> usize {
+    STEPS.iter().position(|step| step.contains(text)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ mod queued;
 mod secrets;
 mod skill_texts;
 mod skills;
+mod snapshot;
 mod upgrade;
+mod usage;
 mod writer;
 
 use std::path::Path;
@@ -42,11 +44,14 @@ pub use self::keyvalue::{KvBucket, KvQuota};
 pub use self::queued::QueuedExecution;
 pub use self::secrets::SecretRecord;
 pub use self::skills::{ComponentRecord, SkillParts, SkillRecord};
+pub use self::snapshot::{Snapshot, examine};
 pub use self::upgrade::BACKUP_NAME;
+pub use self::usage::{OwnerBytes, UsageDay};
 pub use self::writer::answered;
 
 use self::fault::fault;
 use self::journal::Journal;
+use self::usage::Kept;
 use self::writer::Writer;
 
 /// The database file in the data directory.
@@ -61,6 +66,7 @@ pub struct Store {
     writer: Writer,
     journal: Journal,
     readers: Arc<Readers>,
+    kept: Arc<Kept>,
 }
 
 struct Readers {
@@ -106,9 +112,10 @@ impl Store {
         // After the schema: an older version may have written what it has.
         let mut opened = journal::Opened::new(dir)?;
         let applied = executions::recover(&mut connection, std::mem::take(&mut opened.left))?;
+        let kept = Arc::new(Kept::of_database(&connection).map_err(fault)?);
         let writer = Writer::start(connection, applied, Arc::clone(&telemetry))?;
         let journal = opened.start(applied + 1, Arc::clone(writer.backlog()), telemetry)?;
-        Ok(Self { writer, journal, readers: Arc::new(readers) })
+        Ok(Self { writer, journal, readers: Arc::new(readers), kept })
     }
 
     /// Runs `question` on a connection that cannot write.

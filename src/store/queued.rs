@@ -1,5 +1,6 @@
 //! Executions that wait for their turn (`queued_requests`): what they need to begin, also after a
-//! restart. The row goes when the run begins, or ends before that.
+//! restart. The row goes when the run begins, or ends before that; where the run is to begin again
+//! after a crash, it stays until the end.
 
 use std::sync::Arc;
 
@@ -33,24 +34,28 @@ impl Store {
     ) {
         let work = move |connection: &Connection| {
             let QueuedExecution { execution, args, request } = &queued;
-            if let Some(Claim { idempotency, since }) = &claim {
+            if let Some(Claim { idempotency, since, .. }) = &claim {
                 if let Some(first) = find(connection, &execution.key_id, idempotency, *since)? {
                     return Ok(Some(first));
                 }
                 claim_for(connection, execution, idempotency)?;
             }
             executions::open(connection, execution, args)?;
-            connection
-                .prepare_cached("INSERT INTO queued_requests (execution_id, request) VALUES (?1, ?2)")?
-                .execute(params![execution.id.as_bytes(), request])?;
+            remember(connection, execution.id, request)?;
             Ok(None)
         };
         self.writer.send(together(work), then);
     }
 
     /// Writes down that an execution begins which waited; its status, start and time in the queue
-    /// are as `execution` has them. Answers as [`Store::open_execution`] does.
-    pub fn start_execution(&self, execution: Arc<Execution>, then: impl FnOnce(Result<(), Error>) + Send + 'static) {
+    /// are as `execution` has them. If a crash interrupts it, it begins `again`. Answers as
+    /// [`Store::open_execution`] does.
+    pub fn start_execution(
+        &self,
+        execution: Arc<Execution>,
+        again: bool,
+        then: impl FnOnce(Result<(), Error>) + Send + 'static,
+    ) {
         let work = move |connection: &Connection| {
             let id = execution.id;
             connection
@@ -64,7 +69,7 @@ impl Store {
                     place(id),
                     id.as_bytes(),
                 ])?;
-            forget(connection, id)
+            if again { Ok(()) } else { forget(connection, id) }
         };
         self.writer.send(together(work), then);
     }
@@ -91,6 +96,13 @@ impl Store {
         })
         .await
     }
+}
+
+/// Remembers what an execution needs to begin.
+pub(super) fn remember(connection: &Connection, id: ExecutionId, request: &str) -> rusqlite::Result<()> {
+    let mut insert =
+        connection.prepare_cached("INSERT INTO queued_requests (execution_id, request) VALUES (?1, ?2)")?;
+    insert.execute(params![id.as_bytes(), request]).map(drop)
 }
 
 /// Forgets what an execution needs to begin.

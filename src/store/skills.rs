@@ -234,9 +234,9 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
              source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
              registered_by, manifest_digest, created_at, updated_at, frozen_network,
              frozen_workspace, frozen_secrets, frozen_skills, pinned, retry, public, approval,
-             reuse, frozen_reuse, source)
+             reuse, frozen_reuse, source, idempotent)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
+             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35)",
         )?
         .execute(params![
             skill.id.as_bytes(),
@@ -273,6 +273,7 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             skill.reuse,
             skill.frozen_reuse,
             skill.source.as_ref().map(to_json),
+            skill.idempotent,
         ])
         .map(drop)
 }
@@ -323,6 +324,7 @@ pub(super) fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
         public: row.get("public")?,
         reuse: row.get("reuse")?,
         frozen_reuse: row.get("frozen_reuse")?,
+        idempotent: row.get("idempotent")?,
         approval: json_column(text("approval")?)?,
         grants: json_column(text("grants")?)?,
         limits: json_column(text("limits")?)?,

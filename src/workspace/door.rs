@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::model::{Caller, Code, Error, OwnerId, Scope};
+use crate::model::{Caller, Code, Digest, Error, OwnerId, Scope};
 
 use super::{Entry, How, Incoming, Kind, Listing, Opened, RelPath, Space, Workspaces, book};
 
@@ -104,6 +104,22 @@ impl Workspaces {
         space.alone(remove).await.map_err(failure)
     }
 
+    /// Bytes and entries of an owner's files; nothing where it never had any.
+    ///
+    /// # Errors
+    ///
+    /// `internal`, as the system gives them.
+    pub async fn usage(self: &Arc<Self>, owner: &OwnerId) -> Result<(u64, u64), Error> {
+        let directory = self.directory.join(Digest::of(owner.as_str().as_bytes()).hex());
+        if self.known(owner).is_none() && !directory.exists() {
+            return Ok((0, 0));
+        }
+        // The first time they are counted.
+        let space = self.ready(owner).await?;
+        let count = Arc::clone(&space);
+        space.alone(move |_| Ok(count.usage())).await.map_err(Error::internal)
+    }
+
     /// The files of this owner, whose directory may have to be made: on a thread that may wait.
     ///
     /// # Errors
@@ -166,6 +182,9 @@ fn failure(error: io::Error) -> Error {
             let detail =
                 "there is no room for it: the quota of the workspace or the disk is used up; remove files first";
             Error::new(Code::StorageFull, detail)
+        }
+        Some(Errno::ROFS) => {
+            Error::new(Code::Unavailable, "the disk of the data directory can only be read").retry_after(5)
         }
         Some(Errno::ISDIR) => Error::new(Code::Conflict, "a directory stands there"),
         Some(Errno::NOTEMPTY) => {

@@ -313,6 +313,8 @@ fn doctor_says_what_is_wrong_and_how_to_mend_it() {
     use std::os::unix::fs::PermissionsExt;
     let host = Host::start();
     let report = on(&host, &["doctor", "--json"]).expect(0).json();
+    let limits = report["limits"].as_array().unwrap();
+    assert!(limits.len() >= 19 && limits.iter().all(|one| one["holds"] == true), "{limits:#?}");
     let check = |name: &str| {
         let checks = report["checks"].as_array().unwrap();
         checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("{name}: {report}")).clone()

@@ -223,7 +223,6 @@ async fn what_is_wrong_with_a_manifest_alone_is_found_before_its_component_is_lo
         host.register(&caller, manifest, guest("echo"))
     };
     for (refused, code) in [
-        (wrong(|manifest| manifest.idempotent = true).await, Code::NotSupported),
         (wrong(|manifest| manifest.limits.memory_mb = Some(0)).await, Code::InvalidManifest),
         (wrong(|manifest| manifest.schema = Some(json!({ "type": "strin" }))).await, Code::InvalidManifest),
         (wrong(|manifest| manifest.name = Some("executions".into())).await, Code::ReservedName),

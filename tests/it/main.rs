@@ -45,6 +45,9 @@ mod modes;
 /// Rates, budgets and quotas: what a key may start, use up and leave lying.
 mod overload;
 
+/// What owners use up and keep: `/api/usage`, and the quota of results.
+mod usage;
+
 /// Owners' files.
 mod files;
 
@@ -96,6 +99,18 @@ mod mutations;
 
 /// The program killed at random moments, again and again.
 mod kills;
+
+/// The same under everything at once, seen from outside too.
+mod mixed;
+
+/// Backups, and what is restored from them.
+mod backup;
+
+/// Disks that take nothing for a while.
+mod disk;
+
+/// Hosts that stop while much is under way.
+mod draining;
 
 /// What a guest's answer must be like.
 mod outputs;

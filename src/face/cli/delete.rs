@@ -18,7 +18,7 @@ Example:
 pub(super) struct DeleteArgs {
     /// The skill, as NAME@VERSION or by id
     #[arg(value_name = "REF")]
-    reference: String,
+    pub(super) reference: String,
 }
 
 pub(super) async fn run(output: Output, client: &Client, args: &DeleteArgs) -> Result<Exit, Failure> {

@@ -154,7 +154,7 @@ fn announce(data_dir: &Path, url: &str, tls: Option<&Tls>) -> Result<(), Failure
     holder.write(data_dir).map_err(|error| Failure::internal(format!("cannot write {SERVER_FILE}: {error}")))
 }
 
-fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Failure> {
+pub(super) fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Failure> {
     let mut options = HostOptions::new(&settings.data_dir, THIS_PROGRAM);
     options.admin_key = chosen.admin_key;
     options.secrets_key = chosen.secrets_key;

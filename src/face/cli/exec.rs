@@ -31,7 +31,7 @@ Examples:
 pub(super) struct ExecArgs {
     /// The skill: NAME, NAME@VERSION-OR-RANGE, NAME@VERSION#FUNCTION, or its id
     #[arg(value_name = "REF")]
-    reference: String,
+    pub(super) reference: String,
     /// What was meant for `--args`
     #[arg(hide = true)]
     misplaced: Vec<String>,

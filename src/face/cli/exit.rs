@@ -166,6 +166,16 @@ impl Failure {
         self
     }
 
+    /// The same failure, with what was asked for where that is not there: the server gives the same words
+    /// for all that is absent.
+    #[must_use]
+    pub(super) fn about(mut self, reference: &str) -> Self {
+        if ["no such skill", "no such function"].contains(&self.detail.as_str()) {
+            self.detail = format!("{}: {}", self.detail, super::table::one_line(reference));
+        }
+        self
+    }
+
     /// The same failure, with more about each wrong place for people.
     #[must_use]
     pub(super) fn places(mut self, more: impl Fn(&str) -> Option<String>) -> Self {
@@ -318,6 +328,16 @@ mod tests {
             let hint = Failure::answered(404, None, &body).hint.unwrap();
             assert!(hint.starts_with(&format!("`skillvisor {command}`")), "{kind}: {hint}");
         }
+    }
+
+    #[test]
+    fn people_are_told_what_is_not_there() {
+        let body = json!({ "code": "not_found", "detail": "no such skill" }).to_string();
+        let failure = Failure::answered(404, None, &body).about("weather@^9");
+        assert!(failure.to_text().starts_with("error: no such skill: weather@^9\n"), "{}", failure.to_text());
+        assert_eq!(failure.to_problem()["detail"], "no such skill");
+        let other = Failure::answered(404, None, r#"{"code":"not_found","detail":"no such key"}"#).about("x");
+        assert!(other.to_text().starts_with("error: no such key\n"));
     }
 
     #[test]

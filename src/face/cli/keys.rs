@@ -61,6 +61,13 @@ pub(super) struct CreateArgs {
     /// several times
     #[arg(long = "storage", value_name = "NAME=VALUE", value_parser = limits::storage)]
     storage: Vec<Limit>,
+    /// How often it may do something, such as executionsPerMinute=60
+    #[arg(long = "rate", value_name = "NAME=VALUE", value_parser = limits::rate)]
+    rates: Vec<Limit>,
+    /// What it may use up in a UTC day, such as executionsPerDay=5000, fuelPerDay=1000000000 or
+    /// egressBytesPerDay=100000000; may be given several times
+    #[arg(long = "budget", value_name = "NAME=VALUE", value_parser = limits::budget)]
+    budgets: Vec<Limit>,
     /// How far its skills may go in the workspace
     #[arg(long, value_parser = ["none", "read", "write"])]
     workspace: Option<String>,
@@ -152,6 +159,8 @@ fn create_body(args: &CreateArgs, now_ms: i64) -> Result<Value, Failure> {
         ("network", some_list(&args.network)),
         ("secrets", some_list(&args.secrets)),
         ("skills", some_list(&args.calls)),
+        ("rates", some_members(&args.rates)),
+        ("budgets", some_members(&args.budgets)),
         ("storage", some_members(&args.storage)),
         ("workspace", args.workspace.as_deref().map(Value::from)),
         ("limits", some_members(&args.limits)),
@@ -314,6 +323,12 @@ mod tests {
             "files=5",
             "--storage",
             "kvBytes=7",
+            "--rate",
+            "executionsPerMinute=60",
+            "--budget",
+            "fuelPerDay=9",
+            "--limit",
+            "memoryMb=64",
             "--workspace",
             "read",
             "--containers",
@@ -324,6 +339,7 @@ mod tests {
             "name": "ci", "owner": "o", "scopes": ["skills:read", "admin"], "expiresAt": "1970-01-02T00:00:00.000Z",
             "skills": ["hello"],
             "ceilings": { "network": ["public"], "secrets": ["T"], "skills": ["hello@^1"], "storage": { "files": 5, "kvBytes": 7 },
+                "rates": { "executionsPerMinute": 60 }, "budgets": { "fuelPerDay": 9 }, "limits": { "memoryMb": 64 },
                 "workspace": "read", "containers": true, "codeMode": true, "reuse": true },
         });
         assert_eq!(all, wanted);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{LimitsPatch, StorageCeilings};
+use crate::model::{Budgets, LimitsPatch, Rates, StorageCeilings};
 
 /// A limit's name and value.
 pub(super) type Limit = (String, Value);
@@ -18,10 +18,24 @@ pub(super) fn parse(text: &str) -> Result<Limit, String> {
 
 /// Reads a ceiling of what may lie here: a name of the HTTP API and a number.
 pub(super) fn storage(text: &str) -> Result<Limit, String> {
-    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE, such as fileBytes=1000000")?;
+    number::<StorageCeilings>(text, "fileBytes=1000000")
+}
+
+/// The same for a rate.
+pub(super) fn rate(text: &str) -> Result<Limit, String> {
+    number::<Rates>(text, "executionsPerMinute=60")
+}
+
+/// The same for what may be used up in a day.
+pub(super) fn budget(text: &str) -> Result<Limit, String> {
+    number::<Budgets>(text, "executionsPerDay=5000")
+}
+
+/// A member of `T` that is a number.
+fn number<T: serde::de::DeserializeOwned>(text: &str, example: &str) -> Result<Limit, String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("write it as NAME=VALUE, such as {example}"))?;
     let value = value.parse::<u64>().map(Value::from).map_err(|_| format!("{name} takes a number"))?;
-    let ceilings = serde_json::from_value::<StorageCeilings>(json!({ name: value }));
-    ceilings.map_err(|error| error.to_string())?;
+    serde_json::from_value::<T>(json!({ name: value })).map_err(|error| error.to_string())?;
     Ok((name.to_owned(), value))
 }
 
@@ -39,6 +53,9 @@ mod tests {
         assert_eq!(storage("files=5"), Ok(("files".into(), 5.into())));
         assert!(storage("disk=5").unwrap_err().contains("fileBytes"));
         assert!(storage("files=many").unwrap_err().contains("a number"));
+        assert_eq!(rate("executionsPerMinute=60"), Ok(("executionsPerMinute".into(), 60.into())));
+        assert_eq!(budget("fuelPerDay=7"), Ok(("fuelPerDay".into(), 7.into())));
+        assert!(budget("fuel=7").unwrap_err().contains("fuelPerDay") && rate("60").is_err());
     }
 
     #[test]

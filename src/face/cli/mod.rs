@@ -1,12 +1,13 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor`, `mcp`, `completions` and what has `--oci` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `backup`, `restore`, `mcp`, `completions` and what has `--oci` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
 mod alias;
 mod approve;
 mod artefact;
+mod backup;
 mod cancel;
 mod client;
 mod completions;
@@ -51,6 +52,7 @@ mod table;
 mod tag;
 mod time;
 mod trust;
+mod usage;
 mod value;
 mod versions;
 
@@ -107,6 +109,9 @@ enum Command {
     Tag(tag::TagArgs),
     Enable(enable::EnableArgs),
     Disable(enable::DisableArgs),
+    Usage(usage::UsageArgs),
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
     Doctor(doctor::DoctorArgs),
     Mcp(mcp::McpArgs),
     Completions(completions::CompletionsArgs),
@@ -148,6 +153,8 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
         match command {
             Command::Serve(args) => serve::run(context, &args).await,
             Command::Doctor(args) => doctor::run(context, &args).await,
+            Command::Backup(args) => backup::back_up(context, args).await,
+            Command::Restore(args) => backup::restore(context, &args).await,
             Command::Mcp(_) => mcp::run(context).await,
             Command::Push(push::PushArgs { path, oci: Some(reference), registry, .. }) => {
                 artefact::push(context, &path, &reference, &registry).await
@@ -199,6 +206,30 @@ async fn as_client(context: &Context, command: Command) -> Result<Exit, Failure>
 }
 
 async fn call(output: Output, client: &Client, command: Command) -> Result<Exit, Failure> {
+    let meant = command.meant().map(str::to_owned);
+    let called = carry_out(output, client, command).await;
+    called.map_err(|failure| match meant {
+        Some(reference) => failure.about(&reference),
+        None => failure,
+    })
+}
+
+impl Command {
+    /// The skill that the command is about.
+    fn meant(&self) -> Option<&str> {
+        match self {
+            Self::Exec(args) => Some(&args.reference),
+            Self::Show(args) => Some(&args.reference),
+            Self::Delete(args) => Some(&args.reference),
+            Self::Pull(args) => Some(&args.reference),
+            Self::Enable(args) => Some(&args.reference),
+            Self::Disable(args) => Some(&args.reference),
+            _ => None,
+        }
+    }
+}
+
+async fn carry_out(output: Output, client: &Client, command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Keys(command) => keys::run(output, client, command).await,
         Command::Secrets(command) => secrets::run(output, client, command).await,
@@ -220,9 +251,13 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Tag(args) => tag::run(output, client, &args).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
-        Command::Serve(_) | Command::Doctor(_) | Command::Mcp(_) | Command::Completions(_) => {
-            Err(Failure::internal("this command is no client"))
-        }
+        Command::Usage(args) => usage::run(output, client, &args).await,
+        Command::Serve(_)
+        | Command::Backup(_)
+        | Command::Restore(_)
+        | Command::Doctor(_)
+        | Command::Mcp(_)
+        | Command::Completions(_) => Err(Failure::internal("this command is no client")),
     }
 }
 

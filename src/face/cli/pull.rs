@@ -28,7 +28,7 @@ Examples:
 pub(super) struct PullArgs {
     /// A skill (id, name, name@version), or with --oci REGISTRY/REPO:TAG or REGISTRY/REPO@DIGEST
     #[arg(value_name = "REF")]
-    reference: String,
+    pub(super) reference: String,
     /// File to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,

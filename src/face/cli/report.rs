@@ -89,6 +89,8 @@ impl Ran {
             let detail = table::one_line(&value::text(error, "detail"));
             lines.extend(Some(detail).filter(|detail| !detail.is_empty()).map(|detail| format!("  detail: {detail}")));
         }
+        let warnings = value::texts(&self.execution, "warnings");
+        lines.extend(warnings.iter().map(|warning| format!("warning: {}", table::one_line(warning))));
         lines.extend(value::list(&self.execution, "earlierAttempts").iter().map(earlier));
         lines.extend(value::list(&self.execution, "denials").iter().map(denial));
         lines.join("\n")

@@ -17,7 +17,7 @@ Examples:
 pub(super) struct ShowArgs {
     /// The skill: NAME, NAME@VERSION-OR-RANGE, or its id
     #[arg(value_name = "REF")]
-    reference: String,
+    pub(super) reference: String,
 }
 
 pub(super) async fn run(output: Output, client: &Client, args: &ShowArgs) -> Result<Exit, Failure> {

@@ -43,7 +43,7 @@ pub(super) struct Manifest {
     /// When it is tried again.
     #[schema(required = false)]
     retry: RetryPolicy,
-    /// Whether running it twice is as good as once.
+    /// Whether running it twice is as good as once: a run that a crash interrupted runs again.
     #[schema(required = false)]
     idempotent: bool,
     /// Whether instances may be used again.

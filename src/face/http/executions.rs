@@ -207,9 +207,10 @@ async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -
     })?;
     drop(bytes);
     let executor = &app.host.executor;
+    let cut = executor.cut(&caller, &request);
     // What is boxed is not part of each answer's state, which is moved from hand to hand.
     match mode {
-        RunMode::Async => return Ok(submitted(&Box::pin(executor.submit(caller, request, idempotency)).await?)),
+        RunMode::Async => return Ok(submitted(&Box::pin(executor.submit(caller, request, idempotency)).await?, &cut)),
         RunMode::Stream => {
             let key = caller.key.id.clone();
             let streamed = Box::pin(executor.execute_followed(caller, request, idempotency)).await?;
@@ -218,14 +219,14 @@ async fn run(app: &App, caller: Caller, (headers, content): (HeaderMap, Body)) -
         RunMode::Sync => {}
     }
     let Some(idempotency) = idempotency else {
-        return Ok(json(wire::execution(&executor.execute(caller, request).await?)));
+        return Ok(json(wire::execution_with(&executor.execute(caller, request).await?, &cut)));
     };
     let once = Box::pin(executor.execute_once(caller, request, idempotency)).await?;
-    Ok(answer(&once))
+    Ok(answer(&once, &cut))
 }
 
-fn answer(once: &Once) -> Response {
-    let mut response = json(wire::execution(&once.execution));
+fn answer(once: &Once, cut: &[String]) -> Response {
+    let mut response = json(wire::execution_with(&once.execution, cut));
     if once.replayed {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
@@ -233,8 +234,8 @@ fn answer(once: &Once) -> Response {
 }
 
 /// The answer to a request whose end nobody waits for.
-fn submitted(once: &Once) -> Response {
-    let mut response = answer(once);
+fn submitted(once: &Once, cut: &[String]) -> Response {
+    let mut response = answer(once, cut);
     if !once.execution.status.is_final() {
         *response.status_mut() = StatusCode::ACCEPTED;
     }

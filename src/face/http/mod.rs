@@ -38,6 +38,7 @@ mod staging;
 mod tls;
 mod tools;
 mod untaken;
+mod usage;
 mod versions;
 mod wire;
 mod wit;
@@ -157,6 +158,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))
+        .routes(routes!(usage::show))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::show, secrets::put, secrets::rotate, secrets::remove))
         .routes(routes!(mcp::send, mcp::listen, mcp::end))

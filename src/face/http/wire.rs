@@ -63,6 +63,8 @@ pub(crate) struct SkillBody<'a> {
     source: Option<&'a SkillSource>,
     /// Whether it is told to those without a key.
     public: bool,
+    /// Whether a run that a crash interrupted runs again.
+    idempotent: bool,
     /// Whether it asks to keep its instances between calls.
     reuse: bool,
     /// Whether somebody has to accept it before it may run (`pending`), or did.
@@ -125,6 +127,7 @@ pub(crate) fn skill(skill: &Skill, aliases: &[Alias]) -> Value {
         source_provider: &skill.source_provider,
         source: skill.source.as_ref(),
         public: skill.public,
+        idempotent: skill.idempotent,
         reuse: skill.reuse,
         approval: skill.approval.as_str(),
         approved_by,
@@ -230,6 +233,10 @@ pub(crate) struct ExecutionBody<'a> {
     output_copy: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_bytes: Option<u64>,
+    /// In the answer to the request that asked for it: limits that were cut to a ceiling. Absent if there are none.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Option<Vec<String>>)]
+    warnings: &'a [String],
 }
 
 /// A line that the guest logged.
@@ -249,6 +256,11 @@ impl<'a> LogLine<'a> {
 
 /// An execution (SPEC §5, API.md §5) as JSON text.
 pub(crate) fn execution(execution: &Execution) -> String {
+    execution_with(execution, &[])
+}
+
+/// The same, with what whoever asked for it should know.
+pub(crate) fn execution_with(execution: &Execution, warnings: &[String]) -> String {
     let (streams, expired) = (&execution.streams, execution.expired.as_ref());
     let time = |ms: Option<i64>| ms.map(Clock::rfc3339);
     #[expect(clippy::cast_precision_loss, reason = "milliseconds with three digits")]
@@ -285,6 +297,7 @@ pub(crate) fn execution(execution: &Execution) -> String {
         result_expired: expired.map(|_| true),
         output_copy: expired.and_then(|expired| expired.output_copy.as_deref()),
         output_bytes: expired.and_then(|expired| expired.output_bytes),
+        warnings,
     };
     // What stands around the output and the streams has about a thousand bytes.
     let output = body.output.map_or(0, |output| output.get().len());

@@ -26,6 +26,7 @@ pub(in crate::registry) fn skill(owner: &str, version: &str) -> Skill {
         frozen_workspace: crate::model::Access::None,
         frozen_secrets: Some(Vec::new()),
         frozen_skills: Some(Vec::new()),
+        idempotent: false,
         reuse: false,
         frozen_reuse: false,
         pinned: Vec::new(),

@@ -7,6 +7,7 @@ use rusqlite::{Connection, ErrorCode, params};
 use crate::model::{Error, ExecutionId};
 use crate::store::fault::fault;
 use crate::store::journal::{Record, Step};
+use crate::store::usage::Tally;
 use crate::store::{key_days, queued};
 
 use super::columns::{at_end, at_start};
@@ -61,7 +62,7 @@ pub(in crate::store) fn apply(connection: &Connection, records: &[(u64, Record)]
         .filter(|(_, record)| record.step() != Step::Open)
         .map(|(number, record)| (record.id(), *number))
         .collect();
-    let mut begun = HashSet::new();
+    let (mut begun, mut tally) = (HashSet::new(), Tally::default());
     for (number, record) in records {
         let id = record.id();
         let put = match record.step() {
@@ -69,11 +70,12 @@ pub(in crate::store) fn apply(connection: &Connection, records: &[(u64, Record)]
                 begun.insert(id);
                 Ok(())
             }
-            Step::Close if begun.contains(&id) => end(connection, record),
-            _ => put(connection, record),
+            Step::Close if begun.contains(&id) => end(connection, record, &mut tally),
+            _ => put_one(connection, record, &mut tally),
         };
         put.or_else(|error| passed_over(id, error))?;
     }
+    tally.put(connection)?;
     connection.prepare_cached("UPDATE journal SET applied = ?1")?.execute([last]).map(drop)
 }
 
@@ -90,11 +92,17 @@ fn passed_over(id: ExecutionId, error: rusqlite::Error) -> rusqlite::Result<()> 
 
 /// Puts one record into the open transaction.
 pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
+    let mut tally = Tally::default();
+    put_one(connection, record, &mut tally)?;
+    tally.put(connection)
+}
+
+fn put_one<'a>(connection: &Connection, record: &'a Record, tally: &mut Tally<'a>) -> rusqlite::Result<()> {
     let id = record.id();
     if record.step() == Step::Open {
         return record.groups().run(connection, OPEN).map(drop);
     }
-    end(connection, record)?;
+    end(connection, record, tally)?;
     if record.step() == Step::CloseWaiting {
         queued::forget(connection, id)?;
     }
@@ -102,13 +110,13 @@ pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<
     delete.execute(params![place(id), id.as_bytes()]).map(drop)
 }
 
-fn end(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
+fn end<'a>(connection: &Connection, record: &'a Record, tally: &mut Tally<'a>) -> rusqlite::Result<()> {
     let mut groups = record.groups();
-    groups.run(connection, RESULT)?;
+    let is_kept = groups.run(connection, RESULT)? > 0;
     let is_new = groups.run(connection, END)? > 0;
     // One that is written down again counts once.
     if is_new && !groups.is_empty() {
         groups.run(connection, key_days::COUNT)?;
     }
-    Ok(())
+    tally.count(record, (is_kept, is_new))
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, params};
 
-use crate::model::{Code, Error, Execution, ExecutionId};
+use crate::model::{Code, Error, Execution, ExecutionId, OwnerId};
 use crate::store::journal::{MAX_RECORD, Record};
-use crate::store::{Store, key_days, together};
+use crate::store::usage::{self, result_bytes};
+use crate::store::{Store, key_days, parsed, together};
 
 use super::columns::{at_end, at_start};
 use super::{ArgsRecord, FinishedExecution, applying, recording};
@@ -19,8 +20,24 @@ macro_rules! lost {
     };
 }
 
+/// How often an execution is begun that a crash interrupts each time: it may be what the host dies of.
+const MOST_STARTS: u32 = 3;
 /// Most bytes of results that are forgotten in one go, but for one that is larger.
 const PURGED_BYTES: u32 = 8 << 20;
+
+/// Forgets the oldest results, and tells whose and how large each was.
+const PURGE: &str = "WITH old AS
+    (SELECT execution_id,
+     coalesce(octet_length(output), 0) + octet_length(stdout) + octet_length(stderr)
+     + coalesce(octet_length(log), 0) AS bytes
+     FROM execution_results LEFT JOIN ended_executions ON id = execution_id
+     WHERE execution_id < ?1 AND coalesce(finished_at, 0) < ?2 ORDER BY execution_id LIMIT ?3),
+    summed AS
+    (SELECT execution_id, bytes, sum(bytes) OVER (ORDER BY execution_id) AS sum FROM old)
+    DELETE FROM execution_results WHERE execution_id IN
+    (SELECT execution_id FROM summed WHERE sum <= max(bytes, ?4))
+    RETURNING owner, coalesce(octet_length(output), 0) + octet_length(stdout) + octet_length(stderr)
+    + coalesce(octet_length(log), 0)";
 
 impl Store {
     /// Writes down that an execution begins; its status is `pending` or `running`. Returns at
@@ -43,7 +60,15 @@ impl Store {
         finished: Arc<FinishedExecution>,
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
-        self.keep(recording::closing(&finished), then);
+        let (record, kept) = (recording::closing(&finished), Arc::clone(&self.kept));
+        self.keep(record, move |closed| {
+            if closed.is_ok() {
+                kept.add(&finished.execution.owner, result_bytes(&finished.execution));
+            }
+            // Before the answer, after which others have the execution.
+            drop(finished);
+            then(closed);
+        });
     }
 
     /// Keeps a record; in the journal, if it is of a size for that.
@@ -55,8 +80,8 @@ impl Store {
         }
     }
 
-    /// Ends every execution that a dead host left open, but for those that wait for their turn;
-    /// gives how many.
+    /// Ends every execution that a dead host left open, but for those that wait for their turn, and
+    /// those that had begun and are to begin again, which wait for it now; gives how many.
     ///
     /// # Errors
     ///
@@ -75,10 +100,15 @@ impl Store {
              FROM open_executions WHERE ",
             lost!()
         );
+        const AGAIN: &str = "UPDATE open_executions SET status = 'pending', started_at = NULL, attempts = attempts + 1
+             WHERE status = 'running' AND attempts < ?1 AND id IN (SELECT execution_id FROM queued_requests)";
         const DELETE: &str = concat!("DELETE FROM open_executions WHERE ", lost!());
         let message = "the host stopped before the execution ended";
         self.write_together(move |connection| {
+            // What is to begin again counts when it has ended.
+            connection.execute(AGAIN, [MOST_STARTS])?;
             key_days::count_open(connection)?;
+            usage::count_lost(connection, lost!())?;
             connection.execute(END, params![Code::Interrupted.as_str(), message, at])?;
             let lost = connection.execute(DELETE, [])?;
             let begun = "DELETE FROM queued_requests WHERE execution_id NOT IN (SELECT id FROM open_executions)";
@@ -97,23 +127,17 @@ impl Store {
     pub async fn purge_results(&self, before: i64, limit: u32) -> Result<usize, Error> {
         // What ended before then began before then, so that only the oldest rows are looked at.
         let begun = ExecutionId::first_at(before);
-        self.write(move |connection| {
-            connection
-                .prepare_cached(
-                    "WITH old AS
-                     (SELECT execution_id,
-                      coalesce(octet_length(output), 0) + octet_length(stdout) + octet_length(stderr)
-                      + coalesce(octet_length(log), 0) AS bytes
-                      FROM execution_results LEFT JOIN ended_executions ON id = execution_id
-                      WHERE execution_id < ?1 AND coalesce(finished_at, 0) < ?2 ORDER BY execution_id LIMIT ?3),
-                     summed AS
-                     (SELECT execution_id, bytes, sum(bytes) OVER (ORDER BY execution_id) AS sum FROM old)
-                     DELETE FROM execution_results WHERE execution_id IN
-                     (SELECT execution_id FROM summed WHERE sum <= max(bytes, ?4))",
-                )?
-                .execute(params![begun.as_bytes(), before, limit, PURGED_BYTES])
-        })
-        .await
+        let forgotten = self.write_together(move |connection| {
+            let mut delete = connection.prepare_cached(PURGE)?;
+            let of_row = |row: &rusqlite::Row<'_>| Ok((parsed::<OwnerId>(&row.get::<_, String>(0)?)?, row.get(1)?));
+            let rows = delete.query_map(params![begun.as_bytes(), before, limit, PURGED_BYTES], of_row)?;
+            rows.collect::<rusqlite::Result<Vec<(OwnerId, u64)>>>()
+        });
+        let forgotten = forgotten.await?;
+        for (owner, bytes) in &forgotten {
+            self.kept.subtract(owner, *bytes);
+        }
+        Ok(forgotten.len())
     }
 }
 

@@ -22,7 +22,7 @@ use crate::telemetry::Telemetry;
 use self::segments::{Segments, framed};
 
 pub(super) use self::backlog::Backlog;
-pub(super) use self::record::{Record, Step, Values};
+pub(super) use self::record::{Groups, Record, Step, Values};
 pub(crate) use self::segments::FILE_NAMES;
 
 /// Longest record, in bytes. Longer ones go to the database at once.
@@ -157,10 +157,7 @@ impl Keeper {
         // These numbers are used now, also if it fails.
         let first = self.next;
         self.next += group.len() as u64;
-        self.segments.append(first, group.iter().map(|entry| &entry.record)).map_err(|error| {
-            let full = error.kind() == std::io::ErrorKind::StorageFull;
-            if full { super::writer::rolled_back() } else { Error::internal(error) }
-        })
+        self.segments.append(first, group.iter().map(|entry| &entry.record)).map_err(super::fault::io_fault)
     }
 
     /// Hands on what was written, and then answers: who asks after an answer finds the record.

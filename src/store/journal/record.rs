@@ -163,6 +163,22 @@ impl<'a> Groups<'a> {
         statement.raw_execute()
     }
 
+    /// The first values of the next group, in their order; those that it does not have are NULL.
+    ///
+    /// # Errors
+    ///
+    /// If the record is not whole.
+    pub(in crate::store) fn values<const N: usize>(&mut self) -> rusqlite::Result<[ValueRef<'a>; N]> {
+        let mut values = [ValueRef::Null; N];
+        for at in 0..usize::from(self.byte()?) {
+            let value = self.value()?;
+            if let Some(place) = values.get_mut(at) {
+                *place = value;
+            }
+        }
+        Ok(values)
+    }
+
     fn value(&mut self) -> rusqlite::Result<ValueRef<'a>> {
         Ok(match self.byte()? {
             0 => ValueRef::Null,

@@ -1,5 +1,7 @@
 //! Runs that nobody waits for, and runs that are watched.
 
+/// Runs that run again after a crash.
+mod again;
 /// The command line.
 mod command;
 /// Events of runs, and `mode: "stream"`.

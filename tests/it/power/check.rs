@@ -24,6 +24,7 @@ const NAMES: &[&str] = &[
     "blobs",
     "cache",
     "lock",
+    "secrets.key",
     "server.json",
     "skillvisor.db",
     "skillvisor.db-shm",

@@ -1,6 +1,7 @@
 //! `skillvisor doctor`.
 
 mod data_dir;
+mod limits;
 mod machine;
 mod sandbox;
 mod server;
@@ -13,10 +14,19 @@ use serde_json::json;
 use crate::config::Settings;
 use crate::face::http::Tls;
 
+use crate::host::HostOptions;
+use crate::sandbox::THIS_PROGRAM;
+
+use self::limits::Probed;
+use self::sandbox::Scratch;
 use super::context::Context;
+use super::embed::{self, Chosen};
 use super::exit::{Exit, Failure};
 
 /// Check settings, data directory, server and machine, and say how to mend what is wrong
+///
+/// Then small guests ask for more than they may have, each for another limit, on a host of their own in a
+/// directory that is gone afterwards. What does not hold is a failure too.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -76,14 +86,35 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
     checks.extend(machine::checks());
     let (check, freshness) = sandbox::check().await;
     checks.push(check);
+    let probed = probe(settings.as_ref()).await;
+    let probed = probed.unwrap_or_else(|failed| {
+        checks.push(failed);
+        Vec::new()
+    });
     if context.output.json {
         let explained = settings.as_ref().map(Settings::explain).unwrap_or_default();
-        context.output.json(&json!({ "checks": checks, "settings": explained, "freshness": freshness }))?;
+        context
+            .output
+            .json(&json!({ "checks": checks, "limits": probed, "settings": explained, "freshness": freshness }))?;
     } else {
-        tell(context, args, &checks, settings.as_ref())?;
+        tell(context, args, (&checks, &probed), settings.as_ref())?;
     }
-    let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
+    let failed = checks.iter().any(|check| check.verdict == Verdict::Fail) || probed.iter().any(|one| !one.holds);
     Ok(if failed { Exit::RunEnded } else { Exit::Success })
+}
+
+/// Whether each limit holds, under these settings if there are some.
+async fn probe(settings: Option<&Settings>) -> Result<Vec<Probed>, Check> {
+    let scratch = Scratch::new();
+    let failed = |why: String| {
+        let mend = "see the other checks: memory, address space, and room in the temporary directory";
+        Check::fail("limits", format!("cannot be tried here: {why}"), mend)
+    };
+    let options = match settings {
+        Some(settings) => embed::host_options(settings, Chosen::default()).map_err(|error| failed(error.detail))?,
+        None => HostOptions::new(scratch.path(), THIS_PROGRAM),
+    };
+    limits::probe(options, scratch.path()).await.map_err(|error| failed(error.detail))
 }
 
 /// Whether the server could speak TLS with the files that are set.
@@ -107,7 +138,12 @@ fn read_settings(context: &Context) -> Result<Settings, Vec<Check>> {
     settings.map_err(|error| error.problems.into_iter().map(|problem| Check::fail("settings", problem, mend)).collect())
 }
 
-fn tell(context: &Context, args: &DoctorArgs, checks: &[Check], settings: Option<&Settings>) -> Result<(), Failure> {
+fn tell(
+    context: &Context,
+    args: &DoctorArgs,
+    (checks, probed): (&[Check], &[Probed]),
+    settings: Option<&Settings>,
+) -> Result<(), Failure> {
     let output = context.output;
     let explained = settings.map(Settings::explain).unwrap_or_default();
     let word = |verdict| match verdict {
@@ -122,6 +158,15 @@ fn tell(context: &Context, args: &DoctorArgs, checks: &[Check], settings: Option
         if let Some(mend) = &check.mend {
             output.line(&format!("\n{}: {}\n  mend it: {mend}", check.name, check.found))?;
         }
+    }
+    let word = |probed: &Probed| if probed.holds { "ok" } else { "FAIL" };
+    let row = |one: &Probed| {
+        vec![word(one).into(), one.limit.into(), one.set.clone(), one.expected.clone(), one.observed.clone()]
+    };
+    if !probed.is_empty() {
+        output.line("")?;
+        let rows: Vec<_> = probed.iter().map(row).collect();
+        output.full_table(&["", "LIMIT", "SET TO", "EXPECTED", "OBSERVED"], &rows)?;
     }
     let rows: Vec<_> = explained
         .into_iter()

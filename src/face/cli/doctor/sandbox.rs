@@ -20,7 +20,18 @@ const ARGS: &str = r#"{"name":"Ada"}"#;
 const ROUNDS: usize = 4000;
 
 /// A directory that is gone again at the end.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A name for one that is not there yet.
+    pub(super) fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("skillvisor-doctor-{}", uuid::Uuid::now_v7())))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
 
 impl Drop for Scratch {
     fn drop(&mut self) {
@@ -29,8 +40,8 @@ impl Drop for Scratch {
 }
 
 pub(super) async fn check() -> (Check, Option<Freshness>) {
-    let scratch = Scratch(std::env::temp_dir().join(format!("skillvisor-doctor-{}", uuid::Uuid::now_v7())));
-    match measure(&scratch.0).await {
+    let scratch = Scratch::new();
+    match measure(scratch.path()).await {
         Ok(freshness) => {
             let Freshness { instance_us, call_us, reset } = &freshness;
             let found = format!("a fresh instance takes {instance_us:.1} µs, with one call {call_us:.1} µs ({reset})");
