@@ -2,6 +2,7 @@
 
 mod directory;
 mod install;
+mod intercepting;
 mod library;
 mod retention;
 
@@ -14,7 +15,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
 use crate::egress::{EgressSettings, Guard};
-use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
+use crate::executor::{
+    AdmissionSettings, Audit, Executor, ExecutorParts, InterceptorParts, Interceptors, NativeInterceptor,
+};
 use crate::model::{ApprovalPolicy, Clock, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, ReuseSettings, SandboxProvider, WasmSandbox, WasmSettings};
@@ -76,6 +79,10 @@ pub struct HostOptions {
     pub approval: ApprovalPolicy,
     /// What becomes of runs that waited when the host stopped.
     pub queued: Queued,
+    /// Interceptors of the embedding program. They stand around runs from the first one on.
+    pub interceptors: Vec<NativeInterceptor>,
+    /// How often a webhook is told of an execution before it is given up.
+    pub webhook_attempts: u32,
     /// When runs are written down; something else than promised only to measure what that costs.
     pub(crate) audit: Audit,
     /// The time of day.
@@ -111,6 +118,8 @@ impl HostOptions {
             keep_results: Duration::from_secs(24 * 60 * 60),
             approval: ApprovalPolicy::None,
             queued: Queued::Begun,
+            interceptors: Vec::new(),
+            webhook_attempts: 8,
             audit: Audit::default(),
             clock: Clock::System,
         }
@@ -130,6 +139,8 @@ pub struct Host {
     pub(crate) sources: Arc<Sources>,
     /// Runs.
     pub(crate) executor: Arc<Executor>,
+    /// Code around them.
+    pub(crate) interceptors: Arc<Interceptors>,
     /// What is remembered.
     pub(crate) store: Store,
     /// The directory for unfinished files.
@@ -160,6 +171,7 @@ impl Host {
         let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
         let store = open_store(&dir, &telemetry, &key)?;
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
+        intercepting::tell_of_what_ran(&store).await?;
         end_what_ran(&store, &options.clock).await?;
         let access = access(&store, &options.clock, (&dir, options.admin_key.as_ref())).await?;
         let guard = Guard::new(options.egress)?;
@@ -177,7 +189,18 @@ impl Host {
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
         let (keep, clock) = (options.keep_results, options.clock.clone());
         let retention = Retention { store: store.clone(), clock, telemetry: Arc::clone(&telemetry), keep };
+        let intercepting = InterceptorParts {
+            store: store.clone(),
+            access: Arc::clone(&access),
+            secrets: Arc::clone(&secrets),
+            sandbox: Arc::clone(&sandbox),
+            guard: Arc::clone(&guard),
+            clock: options.clock.clone(),
+            max_attempts: options.webhook_attempts,
+        };
+        let interceptors = Interceptors::open(intercepting, options.interceptors).await?;
         let parts = ExecutorParts {
+            interceptors: Arc::clone(&interceptors),
             spent: store.key_days(options.clock.now_ms()).await?,
             store: store.clone(),
             access: Arc::clone(&access),
@@ -197,6 +220,7 @@ impl Host {
             secrets,
             sources: Arc::new(Sources::new(guard, options.sources)),
             executor,
+            interceptors,
             store,
             temporary,
             telemetry,
@@ -219,6 +243,7 @@ impl Host {
     /// Cancels what still runs, writes out what is under way and closes the database.
     pub async fn close(&self) {
         self.executor.stop(STOP).await;
+        self.interceptors.stop();
         self.store.close().await;
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
-use crate::model::{Digest, Error, Execution, redacted_copy};
+use crate::model::{Digest, Error, Execution, InterceptorId, redacted_copy};
 use crate::store::{ArgsRecord, Claim, Claimed, FinishedExecution, Store};
 
 use super::COPY_BYTES;
@@ -39,23 +39,26 @@ impl Audit {
         }
     }
 
-    /// Writes down how a run ended, and counts it where it `counts`; `then` hears of it on the writer's thread, or here.
+    /// Writes down how a run ended, counts it where it `counts`, and has those `told` who want that; `then` hears of it on the writer's thread, or here.
     pub(super) fn close(
         self,
         store: &Store,
         runtime: &Handle,
-        (execution, args, counts): (Arc<Execution>, Arc<ArgsRecord>, bool),
+        (ended, told): ((Arc<Execution>, Arc<ArgsRecord>, bool), Vec<InterceptorId>),
         then: impl FnOnce(Result<(), Error>) + Send + 'static,
     ) {
         match self {
             Self::Off => then(Ok(())),
-            Self::Full | Self::AtEnd => super::close::close(store, runtime, finished(execution, args, counts), then),
+            Self::Full | Self::AtEnd => super::close::close(store, runtime, finished(ended, told), then),
         }
     }
 }
 
 /// The record of a run that has ended.
-fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>, counts: bool) -> FinishedExecution {
+fn finished(
+    (execution, args, counts): (Arc<Execution>, Arc<ArgsRecord>, bool),
+    told: Vec<InterceptorId>,
+) -> FinishedExecution {
     let output = execution.output.as_ref().map(|output| output.get());
     FinishedExecution {
         output_digest: output.map(|text| Digest::of(text.as_bytes())),
@@ -64,5 +67,6 @@ fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>, counts: bool) -> F
         execution,
         args,
         counts,
+        told,
     }
 }

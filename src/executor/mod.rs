@@ -12,6 +12,7 @@ mod files;
 mod following;
 mod gathered;
 mod idempotent;
+mod interceptors;
 mod keyvalue;
 mod live;
 mod log;
@@ -56,6 +57,11 @@ pub use self::audit::Audit;
 pub use self::following::{Following, Streamed, Told};
 pub use self::idempotent::Once;
 pub(crate) use self::idempotent::REMEMBERED;
+pub(crate) use self::interceptors::told_of_ends;
+pub use self::interceptors::{
+    After, Asked, Before, Interceptor, InterceptorParts, InterceptorPatch, Interceptors, NativeInterceptor,
+    NewInterceptor, Outcome,
+};
 pub use crate::store::{ExecutionFilter, ExecutionPage};
 
 /// Most bytes of arguments and output that the audit row keeps.
@@ -86,6 +92,8 @@ pub struct ExecutorParts {
     pub workspaces: Arc<Workspaces>,
     /// What keys with budgets have used today.
     pub spent: Vec<KeyDay>,
+    /// What stands around runs.
+    pub interceptors: Arc<Interceptors>,
 }
 
 /// Runs skills, and writes down every run.
@@ -102,6 +110,7 @@ pub struct Executor {
     admission: Arc<Admission>,
     rates: Rates,
     budgets: Ledger,
+    interceptors: Arc<Interceptors>,
     /// All runs whose records are open, by their ids.
     live: Arc<Live>,
     /// Turns at what skills keep.
@@ -141,8 +150,9 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say. Must be called on a tokio runtime.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces, spent } =
+        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces, .. } =
             parts;
+        let (spent, interceptors) = (parts.spent, parts.interceptors);
         let (rates, budgets) = (Rates::default(), Ledger::new(clock.clone(), spent));
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
@@ -161,6 +171,7 @@ impl Executor {
             admission,
             rates,
             budgets,
+            interceptors,
             live,
             kept,
             home,

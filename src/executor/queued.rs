@@ -216,7 +216,12 @@ impl Executor {
         ended.duration_us = Some(0);
         self.telemetry.executions.ended(ended, ended.door);
         log::ended(ended);
-        Audit::Full.close(&self.store, &self.home, (execution, args, false), move |_| drop(present));
+        let told = self.interceptors.told(&execution.owner, &execution.skill_address);
+        let (interceptors, to_wake) = (Arc::clone(&self.interceptors), told.clone());
+        Audit::Full.close(&self.store, &self.home, ((execution, args, false), told), move |_| {
+            interceptors.wake(&to_wake);
+            drop(present);
+        });
     }
 }
 

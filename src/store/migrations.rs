@@ -247,6 +247,9 @@ const KEY_DAYS: &str = "CREATE TABLE key_days (
 const JOURNAL: &str = "CREATE TABLE journal (applied INTEGER NOT NULL) STRICT;
 INSERT INTO journal VALUES (0);";
 
+/// What ran before had no interceptors around it.
+const INTERCEPTORS: &str = include_str!("migrations/interceptors.sql");
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -265,6 +268,7 @@ const STEPS: &[&str] = &[
     QUEUED_REQUESTS,
     JOURNAL,
     KEY_DAYS,
+    INTERCEPTORS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

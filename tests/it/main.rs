@@ -27,6 +27,9 @@ mod untaken;
 /// `/metrics`.
 mod metrics;
 
+/// Interceptors.
+mod interceptors;
+
 /// How long results are kept.
 mod retention;
 

@@ -7,10 +7,10 @@ use rusqlite::{Connection, ErrorCode, params};
 use crate::model::{Error, ExecutionId};
 use crate::store::fault::fault;
 use crate::store::journal::{Record, Step};
-use crate::store::{key_days, queued};
+use crate::store::queued;
 
 use super::columns::{at_end, at_start};
-use super::place;
+use super::{beside, place};
 
 /// Once only, as the record of an end may be tried again.
 const OPEN: &str = concat!(
@@ -107,8 +107,5 @@ fn end(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
     groups.run(connection, RESULT)?;
     let is_new = groups.run(connection, END)? > 0;
     // One that is written down again counts once.
-    if is_new && !groups.is_empty() {
-        groups.run(connection, key_days::COUNT)?;
-    }
-    Ok(())
+    if is_new { beside::put(connection, groups) } else { Ok(()) }
 }

@@ -22,7 +22,7 @@ use crate::telemetry::Telemetry;
 use self::segments::{Segments, framed};
 
 pub(super) use self::backlog::Backlog;
-pub(super) use self::record::{Record, Step, Values};
+pub(super) use self::record::{Groups, Record, Step, Values};
 pub(crate) use self::segments::FILE_NAMES;
 
 /// Longest record, in bytes. Longer ones go to the database at once.

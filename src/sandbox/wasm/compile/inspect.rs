@@ -70,7 +70,7 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
         &["network", "instance-network", "tcp", "tcp-create-socket", "udp", "udp-create-socket", "ip-name-lookup"],
     ),
     ("wasi:http", "^0.2", &["types", "outgoing-handler"]),
-    ("skillvisor:skill", "^0.1", &["types", "context", "progress", "skills"]),
+    ("skillvisor:skill", "^0.1", &["types", "context", "progress", "skills", "additions"]),
 ];
 
 /// What every guest may import beside them, by its whole name: drafts have no versions that fit.
