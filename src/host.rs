@@ -15,9 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
 use crate::egress::{EgressSettings, Guard};
-use crate::executor::{
-    AdmissionSettings, Audit, Executor, ExecutorParts, InterceptorParts, Interceptors, NativeInterceptor,
-};
+use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts, Interceptors, NativeInterceptor};
 use crate::model::{ApprovalPolicy, Clock, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, ReuseSettings, SandboxProvider, WasmSandbox, WasmSettings};
@@ -171,7 +169,6 @@ impl Host {
         let key = options.secrets_key.unwrap_or_else(|| KeySource::File(dir.join(KEY_FILE)));
         let store = open_store(&dir, &telemetry, &key)?;
         let secrets = Arc::new(Secrets::open(store.clone(), options.clock.clone(), key).await?);
-        intercepting::tell_of_what_ran(&store).await?;
         end_what_ran(&store, &options.clock).await?;
         let access = access(&store, &options.clock, (&dir, options.admin_key.as_ref())).await?;
         let guard = Guard::new(options.egress)?;
@@ -189,16 +186,8 @@ impl Host {
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
         let (keep, clock) = (options.keep_results, options.clock.clone());
         let retention = Retention { store: store.clone(), clock, telemetry: Arc::clone(&telemetry), keep };
-        let intercepting = InterceptorParts {
-            store: store.clone(),
-            access: Arc::clone(&access),
-            secrets: Arc::clone(&secrets),
-            sandbox: Arc::clone(&sandbox),
-            guard: Arc::clone(&guard),
-            clock: options.clock.clone(),
-            max_attempts: options.webhook_attempts,
-        };
-        let interceptors = Interceptors::open(intercepting, options.interceptors).await?;
+        let (kept, settings) = ((&store, &access, &secrets), (&options.clock, options.webhook_attempts));
+        let interceptors = intercepting::open(kept, (&sandbox, &guard), settings, options.interceptors).await?;
         let parts = ExecutorParts {
             interceptors: Arc::clone(&interceptors),
             spent: store.key_days(options.clock.now_ms()).await?,
@@ -262,6 +251,7 @@ async fn access(store: &Store, clock: &Clock, (dir, chosen): (&Path, Option<&Sec
 
 /// Closes the records of what ran when a host died.
 async fn end_what_ran(store: &Store, clock: &Clock) -> Result<(), Error> {
+    intercepting::tell_of_what_ran(store).await?;
     let interrupted = store.interrupt_open_executions(clock.now_ms()).await?;
     if interrupted > 0 {
         tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");

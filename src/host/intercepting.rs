@@ -2,8 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::executor::{InterceptorPatch, NewInterceptor, told_of_ends};
-use crate::model::{Caller, Error, InterceptorId, InterceptorRecord};
+use crate::access::Access;
+use crate::egress::Guard;
+use crate::executor::{
+    InterceptorParts, InterceptorPatch, Interceptors, NativeInterceptor, NewInterceptor, told_of_ends,
+};
+use crate::model::{Caller, Clock, Error, InterceptorId, InterceptorRecord};
+use crate::sandbox::SandboxProvider;
+use crate::secrets::Secrets;
 use crate::store::Store;
 
 use super::Host;
@@ -58,6 +64,25 @@ impl Host {
     pub async fn remove_interceptor(&self, caller: &Caller, id: InterceptorId) -> Result<(), Error> {
         self.interceptors.remove(caller, id).await
     }
+}
+
+/// Loads all interceptors.
+pub(super) async fn open(
+    (store, access, secrets): (&Store, &Arc<Access>, &Arc<Secrets>),
+    (sandbox, guard): (&Arc<dyn SandboxProvider>, &Arc<Guard>),
+    (clock, max_attempts): (&Clock, u32),
+    natives: Vec<NativeInterceptor>,
+) -> Result<Arc<Interceptors>, Error> {
+    let parts = InterceptorParts {
+        store: store.clone(),
+        access: Arc::clone(access),
+        secrets: Arc::clone(secrets),
+        sandbox: Arc::clone(sandbox),
+        guard: Arc::clone(guard),
+        clock: clock.clone(),
+        max_attempts,
+    };
+    Interceptors::open(parts, natives).await
 }
 
 /// Has webhooks told of what a dead host left open; its records are closed after this.

@@ -37,7 +37,7 @@ pub(super) enum Next {
     /// It goes on with other arguments.
     With(StrictJson),
     /// It is over.
-    End(SandboxReply),
+    End(Box<SandboxReply>),
 }
 
 impl Interception {
@@ -83,11 +83,11 @@ impl Interception {
             Ok(Verdict::Answer(output)) => {
                 let nothing = SandboxReply::without_run(RunError::new(Code::Internal, ""));
                 let reply = SandboxReply { outcome: Ok(output), ..nothing };
-                (DecisionAction::Answer, Next::End(reply), None, None)
+                (DecisionAction::Answer, Next::End(Box::new(reply)), None, None)
             }
             Ok(Verdict::Reject(reason)) => {
                 let reply = SandboxReply::without_run(rejected(entry.name.as_str(), &reason));
-                (DecisionAction::Reject, Next::End(reply), None, None)
+                (DecisionAction::Reject, Next::End(Box::new(reply)), None, None)
             }
             Ok(Verdict::Changes(_) | Verdict::Changed) => {
                 return self.fail_before(entry, begun, Trouble::INVALID_ANSWER);
@@ -104,7 +104,7 @@ impl Interception {
             (DecisionAction::Skipped, Next::Go)
         } else {
             let error = failed(entry.name.as_str(), Phase::Before, trouble);
-            (DecisionAction::Failed, Next::End(SandboxReply::without_run(error)))
+            (DecisionAction::Failed, Next::End(Box::new(SandboxReply::without_run(error))))
         };
         self.note((entry, Phase::Before), begun, (action, Some(trouble), None));
         next

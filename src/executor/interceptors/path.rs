@@ -32,7 +32,7 @@ enum Step {
     Go,
     /// Its arguments are others now, or something was added.
     Anew,
-    End(SandboxReply),
+    End(Box<SandboxReply>),
 }
 
 impl Parts {
@@ -108,7 +108,7 @@ impl Parts {
                 Err(unanswered) => {
                     let (trouble, error) = self.over(&unanswered, entry);
                     interception.unasked(entry, Phase::Before, begun, trouble);
-                    Some(SandboxReply::without_run(error))
+                    Some(Box::new(SandboxReply::without_run(error)))
                 }
             };
             if let Some(over) = over {
@@ -121,12 +121,12 @@ impl Parts {
     }
 
     /// Goes on as one of them said, or gives the reply that the run ends with.
-    fn take_up(&mut self, next: Next, entry: &Entry, step: &mut Step) -> Result<(), SandboxReply> {
+    fn take_up(&mut self, next: Next, entry: &Entry, step: &mut Step) -> Result<(), Box<SandboxReply>> {
         match next {
             Next::Go => Ok(()),
             Next::End(reply) => Err(reply),
             Next::With(args) => {
-                self.change_args(args, entry).map_err(SandboxReply::without_run)?;
+                self.change_args(args, entry).map_err(|error| Box::new(SandboxReply::without_run(error)))?;
                 *step = Step::Anew;
                 Ok(())
             }
@@ -258,7 +258,7 @@ impl Running {
         };
         match parts.before() {
             Step::Go => self.run(ready),
-            Step::End(reply) => self.end(Ok(reply)),
+            Step::End(reply) => self.end(Ok(*reply)),
             Step::Anew => self.start_anew(),
         }
     }
@@ -285,7 +285,7 @@ impl Running {
                     let ready = parts.ready(gathered);
                     self.run(ready);
                 }
-                Step::End(reply) => self.end(Ok(reply)),
+                Step::End(reply) => self.end(Ok(*reply)),
             }
         });
     }

@@ -16,12 +16,15 @@ use super::contract::Interceptor;
 
 pub(super) use self::redaction::without_secrets;
 
+/// Makes a builtin that is set to this.
+type Make = fn(Map<String, Value>) -> Result<Arc<dyn Interceptor>, Error>;
+
 /// A row of the table.
 pub(super) struct Builtin {
     /// Its name.
     pub(super) name: &'static str,
     /// Makes one that is set to this.
-    pub(super) make: fn(Map<String, Value>) -> Result<Arc<dyn Interceptor>, Error>,
+    pub(super) make: Make,
 }
 
 /// Every builtin interceptor. Add yours here.
