@@ -3,6 +3,7 @@
 mod backup;
 mod directory;
 mod install;
+mod intercepting;
 mod library;
 mod retention;
 mod usage;
@@ -16,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
 use crate::egress::{EgressSettings, Guard};
-use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
+use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts, Interceptors, NativeInterceptor};
 use crate::model::{ApprovalPolicy, Clock, Error, Secret};
 use crate::registry::Registry;
 use crate::sandbox::{CompileSettings, ReuseSettings, SandboxProvider, WasmSandbox, WasmSettings};
@@ -80,6 +81,10 @@ pub struct HostOptions {
     pub approval: ApprovalPolicy,
     /// What becomes of runs that waited when the host stopped.
     pub queued: Queued,
+    /// Interceptors of the embedding program. They stand around runs from the first one on.
+    pub interceptors: Vec<NativeInterceptor>,
+    /// How often a webhook is told of an execution before it is given up.
+    pub webhook_attempts: u32,
     /// When runs are written down; something else than promised only to measure what that costs.
     pub(crate) audit: Audit,
     /// The time of day.
@@ -115,6 +120,8 @@ impl HostOptions {
             keep_results: Duration::from_secs(24 * 60 * 60),
             approval: ApprovalPolicy::None,
             queued: Queued::Begun,
+            interceptors: Vec::new(),
+            webhook_attempts: 8,
             audit: Audit::default(),
             clock: Clock::System,
         }
@@ -134,6 +141,8 @@ pub struct Host {
     pub(crate) sources: Arc<Sources>,
     /// Runs.
     pub(crate) executor: Arc<Executor>,
+    /// Code around them.
+    pub(crate) interceptors: Arc<Interceptors>,
     /// What is remembered.
     pub(crate) store: Store,
     /// The directory for unfinished files.
@@ -182,7 +191,10 @@ impl Host {
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
         let (keep, clock) = (options.keep_results, options.clock.clone());
         let retention = Retention { store: store.clone(), clock, telemetry: Arc::clone(&telemetry), keep };
+        let (kept, settings) = ((&store, &access, &secrets), (&options.clock, options.webhook_attempts));
+        let interceptors = intercepting::open(kept, (&sandbox, &guard), settings, options.interceptors).await?;
         let parts = ExecutorParts {
+            interceptors: Arc::clone(&interceptors),
             spent: store.key_days(options.clock.now_ms()).await?,
             store: store.clone(),
             access: Arc::clone(&access),
@@ -202,6 +214,7 @@ impl Host {
             secrets,
             sources: Arc::new(Sources::new(guard, options.sources)),
             executor,
+            interceptors,
             store,
             temporary,
             telemetry,
@@ -224,6 +237,7 @@ impl Host {
     /// Cancels what still runs, writes out what is under way and closes the database.
     pub async fn close(&self) {
         self.executor.stop(STOP).await;
+        self.interceptors.stop();
         self.store.close().await;
     }
 }
@@ -242,6 +256,7 @@ async fn access(store: &Store, clock: &Clock, (dir, chosen): (&Path, Option<&Sec
 
 /// Closes the records of what ran when a host died.
 async fn end_what_ran(store: &Store, clock: &Clock) -> Result<(), Error> {
+    intercepting::tell_of_what_ran(store).await?;
     let interrupted = store.interrupt_open_executions(clock.now_ms()).await?;
     if interrupted > 0 {
         tracing::warn!(executions = interrupted, "Executions that a dead host left open were closed");

@@ -8,7 +8,19 @@
 //! use std::process::ExitCode;
 //!
 //! use serde_json::json;
-//! use skillvisor::{AliasMove, ExecutionFilter, ExecutionRequest, Host, HostOptions, Manifest, Status};
+//! use skillvisor::{
+//!     AliasMove, Asked, Before, ExecutionFilter, ExecutionRequest, Host, HostOptions, Interceptor, Manifest,
+//!     NativeInterceptor, Status,
+//! };
+//!
+//! /// Refuses to greet some.
+//! struct Doorman;
+//!
+//! impl Interceptor for Doorman {
+//!     fn before(&self, asked: &mut Asked<'_>) -> Before {
+//!         if asked.args().contains("Mallory") { Before::Reject("not on the list".into()) } else { Before::Continue }
+//!     }
+//! }
 //!
 //! fn main() -> ExitCode {
 //!     // First of all: components are compiled by children of this program.
@@ -17,7 +29,8 @@
 //!         Err(exit) => return exit,
 //!     };
 //!     let directory = tempfile::tempdir().unwrap();
-//!     let options = HostOptions::new(directory.path().join("data"), program);
+//!     let mut options = HostOptions::new(directory.path().join("data"), program);
+//!     options.interceptors.push(NativeInterceptor::new("doorman".parse().unwrap(), Doorman));
 //!     tokio::runtime::Runtime::new().unwrap().block_on(run(options)).unwrap();
 //!     ExitCode::SUCCESS
 //! }
@@ -39,6 +52,12 @@
 //!     assert_eq!(record.usage.fuel, execution.usage.fuel);
 //!     assert_eq!(host.count_executions(&caller, ExecutionFilter::default()).await?, 1);
 //!
+//!     // It stands around every run, and its word is on record.
+//!     let request = ExecutionRequest::new("hello".parse()?, json!({ "name": "Mallory" }).into());
+//!     let refused = host.execute(caller.clone(), request).await?;
+//!     assert_eq!(refused.error.as_ref().unwrap().message, "the interceptor `doorman` refused: not on the list");
+//!     assert_eq!(refused.interceptors[0].name.as_str(), "doorman");
+//!
 //!     // Another version asks for more, and says so; what calls `hello@stable` stays with the first.
 //!     let first = AliasMove { alias: "stable".parse()?, to: "1.0.0".parse()?, from: None };
 //!     host.move_alias(&caller, &"hello".parse()?, first).await?;
@@ -55,7 +74,7 @@
 //! ```
 //!
 //! `examples/embed.rs` in the repository is a whole program, with keys and limits. What
-//! the library does not do yet: native handlers, interceptors, running container images.
+//! the library does not do yet: native handlers, running container images.
 //!
 #![doc = include_str!("../docs/ARCHITECTURE.md")]
 
@@ -94,7 +113,10 @@ mod files;
 
 pub use crate::access::{Access, NewKey};
 pub use crate::egress::EgressSettings;
-pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Following, Once, Told};
+pub use crate::executor::{
+    AdmissionSettings, After, Asked, Before, ExecutionFilter, ExecutionPage, Following, Interceptor, InterceptorPatch,
+    NativeInterceptor, NewInterceptor, Once, Outcome, Told,
+};
 pub use crate::host::{Host, HostOptions, Install, Named, Queued};
 pub use crate::model::{
     Alias, Approval, ApprovalPolicy, Caller, Code, Error, Event, Execution, ExecutionRequest, GitPart, Heard, Limits,

@@ -140,6 +140,8 @@ settings! {
         "Files and directories of an owner, where the ceilings of its keys (storage.files) say nothing else.";
     secrets_key_file: Option<PathBuf> as Optional<Path>, "secrets.key_file" = "none",
         "File with the key that stored secrets are sealed with (64 hexadecimal digits, for this user alone to read). The first secret makes it. Default: secrets.key in the data directory. Keep it out of backups of the data.";
+    webhooks_max_attempts: usize as Count, "webhooks.max_attempts" = "8",
+        "How often a webhook that no run waits for is told of an execution before that becomes a dead letter: after 2 seconds, and then after four times as long each time, at most four hours.";
     retention_results: Duration as Lifetime, "retention.results" = "24h",
         "How long the full result of an execution is kept after its end; then only a short copy is.";
     shutdown_drain: Duration as Span, "shutdown.drain" = "10s",

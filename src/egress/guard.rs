@@ -258,7 +258,7 @@ impl Guard {
 
     /// The addresses of a host, all of them checked. One that is not public refuses them all:
     /// a name that leads inside and outside is not what it seems.
-    async fn addresses(&self, host: &Host, owner: &Owner) -> Result<Vec<IpAddr>, Failure> {
+    pub(super) async fn addresses(&self, host: &Host, owner: &Owner) -> Result<Vec<IpAddr>, Failure> {
         let name = match host {
             Host::Address(address) => {
                 address::check(*address, &self.allowed).map_err(Failure::Prohibited)?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
-use crate::model::{Digest, Error, Execution, redacted_copy};
+use crate::model::{Digest, Error, Execution, InterceptorId, redacted_copy};
 use crate::store::{ArgsRecord, Claim, Claimed, FinishedExecution, Store};
 
 use super::COPY_BYTES;
@@ -23,12 +23,13 @@ pub enum Audit {
 }
 
 /// What the end of a run has to do with, beside its record.
-#[derive(Clone, Copy)]
 pub(super) struct Kept {
     /// Whether its key has a budget, for which it counts.
     pub(super) counts: bool,
     /// Whether its request may still be there, because it has not begun or would begin again after a crash.
     pub(super) again: bool,
+    /// The webhooks that are to be told.
+    pub(super) told: Vec<InterceptorId>,
 }
 
 impl Audit {
@@ -73,5 +74,6 @@ fn finished(execution: Arc<Execution>, args: Arc<ArgsRecord>, kept: Kept) -> Fin
         execution,
         args,
         counts: kept.counts,
+        told: kept.told,
     }
 }

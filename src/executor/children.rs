@@ -9,8 +9,8 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::{
-    Access, Code, Error, ExecutionId, ExecutionRequest, Fuel, Layer, Limits, NetworkRule, Parties, Pin, RetryPatch,
-    RunError, SkillId, SkillRef, StrictJson,
+    Access, Code, Error, ExecutionId, ExecutionRequest, Fuel, Layer, Limits, NetworkRule, OwnerId, Parties, Pin,
+    RetryPatch, RunError, SkillId, SkillRef, StrictJson,
 };
 use crate::registry::RegisteredSkill;
 use crate::sandbox::{BoxFuture, ChildCall, ChildReply, Children, MAX_CALL_DEPTH};
@@ -24,6 +24,8 @@ use super::{Admitted, apart, check_args};
 pub(super) struct Line {
     /// The run that called it.
     pub(super) parent: Option<ExecutionId>,
+    /// Whose skill that runs.
+    pub(super) called_by: Option<OwnerId>,
     /// The skills that wait, the first caller first.
     skills: Vec<SkillId>,
     /// The largest limits under the ceilings of all of them.
@@ -48,6 +50,7 @@ impl Line {
         let skill = &skill.skill;
         let mut line = self.clone();
         line.parent = Some(execution);
+        line.called_by = Some(skill.owner.clone());
         line.skills.push(skill.id);
         line.limits = Some(line.limits.map_or(skill.frozen_limits, |limits| limits.intersect(skill.frozen_limits)));
         line.network.push(skill.frozen_network.clone());

@@ -13,6 +13,7 @@ mod files;
 mod following;
 mod gathered;
 mod idempotent;
+mod interceptors;
 mod keyvalue;
 mod live;
 mod log;
@@ -59,6 +60,11 @@ pub use self::budgets::Spent;
 pub use self::following::{Following, Streamed, Told};
 pub use self::idempotent::Once;
 pub(crate) use self::idempotent::REMEMBERED;
+pub(crate) use self::interceptors::told_of_ends;
+pub use self::interceptors::{
+    After, Asked, Before, Interceptor, InterceptorParts, InterceptorPatch, Interceptors, NativeInterceptor,
+    NewInterceptor, Outcome,
+};
 pub use crate::store::{ExecutionFilter, ExecutionPage};
 
 /// Most bytes of arguments and output that the audit row keeps.
@@ -89,6 +95,8 @@ pub struct ExecutorParts {
     pub workspaces: Arc<Workspaces>,
     /// What keys with budgets have used today.
     pub spent: Vec<KeyDay>,
+    /// What stands around runs.
+    pub interceptors: Arc<Interceptors>,
 }
 
 /// Runs skills, and writes down every run.
@@ -105,6 +113,7 @@ pub struct Executor {
     admission: Arc<Admission>,
     rates: Rates,
     budgets: Ledger,
+    interceptors: Arc<Interceptors>,
     /// All runs whose records are open, by their ids.
     live: Arc<Live>,
     /// Turns at what skills keep.
@@ -144,8 +153,9 @@ struct Admitted {
 impl Executor {
     /// An executor that admits as the settings say. Must be called on a tokio runtime.
     pub fn new(parts: ExecutorParts, settings: AdmissionSettings) -> Arc<Self> {
-        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces, spent } =
+        let ExecutorParts { store, access, registry, secrets, sandbox, clock, telemetry, audit, workspaces, .. } =
             parts;
+        let (spent, interceptors) = (parts.spent, parts.interceptors);
         let (rates, budgets) = (Rates::default(), Ledger::new(clock.clone(), spent));
         let admission = Admission::new(settings);
         let (runs, stopping) = (TaskTracker::new(), CancellationToken::new());
@@ -164,6 +174,7 @@ impl Executor {
             admission,
             rates,
             budgets,
+            interceptors,
             live,
             kept,
             home,

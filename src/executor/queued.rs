@@ -220,8 +220,13 @@ impl Executor {
         ended.duration_us = Some(0);
         self.telemetry.executions.ended(ended, ended.door);
         log::ended(ended);
-        let kept = Kept { counts: false, again: true };
-        Audit::Full.close(&self.store, &self.home, (execution, args, kept), move |_| drop(present));
+        let told = self.interceptors.told(&execution.owner, &execution.skill_address);
+        let (interceptors, to_wake) = (Arc::clone(&self.interceptors), told.clone());
+        let kept = Kept { counts: false, again: true, told };
+        Audit::Full.close(&self.store, &self.home, (execution, args, kept), move |_| {
+            interceptors.wake(&to_wake);
+            drop(present);
+        });
     }
 }
 

@@ -21,6 +21,7 @@ use crate::store::{ArgsRecord, Claim, Claimed};
 use super::audit::Kept;
 use super::budgets::Share;
 use super::gathered::Gathered;
+use super::interceptors::Interception;
 use super::live::Present;
 use super::queued::{Waiting, cancelled, kept};
 use super::{Admitted, COPY_BYTES, Executor, credentials, log, powers, reuse};
@@ -76,6 +77,8 @@ pub(super) struct Parts {
     answer: Answer,
     /// Others can end it, and know of its end; the host does not stop before.
     present: (Present, TaskTrackerToken),
+    /// What interceptors do to it, if there are any.
+    pub(super) interception: Option<Box<Interception>>,
 }
 
 impl Running {
@@ -92,8 +95,10 @@ impl Running {
         let is_again = claim.is_some() && admitted.skill.skill.idempotent;
         let again = is_again.then(|| kept(&admitted.request).into());
         let present = (executor.live.enter(execution.id, admitted.known()), executor.runs.token());
+        let interception = executor.interception(&admitted);
         let parts = Parts {
             executor: Arc::clone(executor),
+            interception,
             admitted,
             execution: Arc::clone(&execution),
             before: Usage::default(),
@@ -102,11 +107,11 @@ impl Running {
             present,
         };
         // Here, so that code that must be loaded first is not loaded on the writer's thread.
-        let ready = parts.ready(gathered);
+        let start = parts.start(gathered);
         let running = Self(Some(parts));
         let claim = claim.map(|claim| Claim { again, ..claim });
         executor.audit.open(&executor.store, (execution, args), claim, move |opened| match opened {
-            Ok(None) => running.opened().run(ready),
+            Ok(None) => running.opened().enter(start),
             Ok(Some(first)) => running.refuse(Ok(Ended::Known(first))),
             Err(error) => running.refuse(Err(error)),
         });
@@ -118,11 +123,12 @@ impl Running {
         // Nobody waits for it.
         let (answer, _) = oneshot::channel();
         let is_cancelled = admitted.cancel.is_cancelled();
-        let parts = Parts { executor, admitted, execution, before: Usage::default(), args, answer, present };
-        let ready = if is_cancelled { None } else { Some(parts.ready(gathered)) };
+        let (before, interception) = (Usage::default(), executor.interception(&admitted));
+        let parts = Parts { executor, admitted, execution, before, args, answer, present, interception };
+        let start = if is_cancelled { None } else { Some(parts.start(gathered)) };
         let running = Self(Some(parts));
-        match ready {
-            Some(ready) => running.run(ready),
+        match start {
+            Some(start) => running.enter(start),
             None => running.end(Ok(SandboxReply::without_run(cancelled()))),
         }
     }
@@ -174,6 +180,15 @@ impl Running {
         if let Some(wait) = parts.wait_for_next(&reply) {
             return self.again(wait, reply);
         }
+        if parts.interception.is_some() {
+            return self.leave(reply);
+        }
+        self.finish(reply);
+    }
+
+    /// Writes down how the run ended.
+    pub(super) fn finish(mut self, reply: SandboxReply) {
+        let Some(parts) = &mut self.0 else { return };
         parts.finish(reply);
         if let Some(parts) = self.0.take() {
             parts.close();
@@ -196,7 +211,7 @@ impl Parts {
     pub(super) fn ready(&self, gathered: Result<Gathered, Error>) -> Result<Ready, Error> {
         let gathered = gathered?;
         let credentials = Arc::clone(&gathered.credentials);
-        let call = call(&self.executor, &self.admitted, &self.execution, gathered);
+        let call = self.prepared(call(&self.executor, &self.admitted, &self.execution, gathered));
         Ok((self.executor.sandbox.ready(call)?, credentials))
     }
 
@@ -238,16 +253,22 @@ impl Parts {
 
     /// Writes down how the run ended, and then answers.
     fn close(self) {
-        let Self { executor, mut admitted, execution, args, answer, present, .. } = self;
+        let Self { executor, mut admitted, mut execution, args, answer, present, interception, .. } = self;
+        let told = interception.map_or_else(Vec::new, |interception| {
+            interception.settle(Arc::make_mut(&mut execution), &admitted.skill.skill.name)
+        });
         let share = admitted.share.take();
-        let kept = Kept { counts: share.is_some(), again: admitted.skill.skill.idempotent };
+        let to_wake = told.clone();
+        let kept = Kept { counts: share.is_some(), again: admitted.skill.skill.idempotent, told };
         if let Some(share) = share {
             share.settle(execution.usage.fuel);
         }
         executor.telemetry.executions.ended(&execution, admitted.caller.door);
         log::ended(&execution);
         let (audit, store) = (executor.audit, executor.store.clone());
-        audit.close(&store, &executor.home, (Arc::clone(&execution), args, kept), move |closed| {
+        let home = executor.home.clone();
+        audit.close(&store, &home, (Arc::clone(&execution), args, kept), move |closed| {
+            executor.interceptors.wake(&to_wake);
             // The caller may have left.
             let _ = answer.send(closed.map(|()| Ended::Run(Box::new(Run { execution, _admitted: admitted }))));
             drop(present);
@@ -276,6 +297,7 @@ pub(super) fn at_start(executor: &Executor, admitted: &Admitted) -> Execution {
         denials: Vec::new(),
         attempts: 1,
         earlier: Vec::new(),
+        interceptors: Vec::new(),
         usage: Usage { queue_ms: admitted.queue_ms, ..Usage::default() },
         parent_id: admitted.line.parent,
         session_id: admitted.request.session_id.clone(),
@@ -312,6 +334,7 @@ fn call(executor: &Arc<Executor>, admitted: &Admitted, execution: &Execution, ga
         attempt: execution.attempts,
         deadline_ms: executor.clock.now_ms() + i64::try_from(left.as_millis()).unwrap_or(i64::MAX / 2),
         journal: Arc::clone(&admitted.journal),
+        added: None,
     };
     SandboxCall {
         digest: execution.digest,

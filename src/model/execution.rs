@@ -9,8 +9,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{
-    Code, Digest, EarlierAttempt, Error, ExecutionId, Key, KeyId, LimitsPatch, OwnerId, RetryPatch, Said, SkillId,
-    SkillRef, StrictJson,
+    Code, Decision, Digest, EarlierAttempt, Error, ExecutionId, Key, KeyId, LimitsPatch, OwnerId, RetryPatch, Said,
+    SkillId, SkillRef, StrictJson,
 };
 
 /// The way a request came in.
@@ -282,6 +282,8 @@ pub struct Execution {
     pub attempts: u32,
     /// The attempts before the last one.
     pub earlier: Vec<EarlierAttempt>,
+    /// What interceptors did to it; not those in this process that changed nothing. Lists leave it out.
+    pub interceptors: Vec<Decision>,
     /// What it used.
     pub usage: Usage,
     /// The execution that called it.

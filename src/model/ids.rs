@@ -136,6 +136,20 @@ text_type!(SecretName, "secret name", |text| {
     }
 });
 
+/// Name of an interceptor: 1 to 64 of `a-z 0-9 -`, the first a letter or digit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct InterceptorName(Arc<str>);
+
+text_type!(InterceptorName, "interceptor name", |text| {
+    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if text.is_empty() || text.len() > 64 || text.starts_with('-') || !text.bytes().all(legal) {
+        Err("must be 1 to 64 of a-z 0-9 -, the first no hyphen".into())
+    } else {
+        Ok(())
+    }
+});
+
 /// Id of a key: `key_` and 32 hex digits. Not a secret.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -210,6 +224,10 @@ uuid_type!(
 uuid_type!(
     /// Id of one execution; also its place in time.
     ExecutionId
+);
+uuid_type!(
+    /// Id of one interceptor.
+    InterceptorId
 );
 
 impl ExecutionId {

@@ -13,6 +13,7 @@ mod execution;
 mod grants;
 mod idempotency;
 mod ids;
+mod interceptor;
 mod journal;
 mod json;
 mod key;
@@ -48,7 +49,10 @@ pub use self::execution::{
 };
 pub use self::grants::{Access, Grants, NetworkRule, SecretGrant};
 pub use self::idempotency::{Idempotency, IdempotencyKey};
-pub use self::ids::{Digest, ExecutionId, KeyId, OwnerId, SecretName, SkillId, SkillName, Tag};
+pub use self::ids::{
+    Digest, ExecutionId, InterceptorId, InterceptorName, KeyId, OwnerId, SecretName, SkillId, SkillName, Tag,
+};
+pub use self::interceptor::{Decision, DecisionAction, InterceptorKind, InterceptorRecord, Phase};
 pub use self::journal::{Event, Heard, LogLevel, LogLine, Progress, Said, Saying};
 pub use self::json::{MAX_JSON_DEPTH, StrictJson, object, strict_value};
 pub use self::key::{Key, Scope};

@@ -254,7 +254,7 @@ impl Registry {
     /// # Errors
     ///
     /// `insufficient_scope` without `skills:write`; `malformed` for a range; `not_found` or
-    /// `forbidden` if it is not this caller's; `conflict` if an alias stands for it.
+    /// `forbidden` if it is not this caller's; `conflict` if an alias stands for it, or an interceptor is it.
     pub async fn delete(self: &Arc<Self>, caller: &Caller, reference: &SkillRef) -> Result<(), Error> {
         caller.key.require(Scope::SkillsWrite)?;
         approval::require_one(reference, "delete")?;
@@ -271,11 +271,26 @@ impl Registry {
             return Err(Error::not_found("skill"));
         }
         self.require_no_alias(skill)?;
+        self.require_no_interceptor(skill).await?;
         let gone = self.store.delete_skill(skill.id, digest, self.clock.now_ms()).await?;
         self.skills.write().remove(skill);
         self.announce();
         if gone {
             self.forget(digest);
+        }
+        Ok(())
+    }
+
+    /// Refuses while an interceptor is the component: every run that it stands around would be refused.
+    async fn require_no_interceptor(&self, skill: &Skill) -> Result<(), Error> {
+        let digest = skill.handler.digest();
+        let others = |other: &Arc<RegisteredSkill>| other.skill.id != skill.id && other.skill.owner == skill.owner;
+        let same = |other: &Arc<RegisteredSkill>| others(other) && other.skill.handler.digest() == digest;
+        let is_last = !self.skills.read().by_id.values().any(same);
+        if is_last && self.store.is_interceptor(&skill.owner, digest).await? {
+            let detail =
+                "an interceptor is this component; remove the interceptor first (`skillvisor interceptors list`)";
+            return Err(Error::new(Code::Conflict, detail));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::model::{ExecutionId, LogLevel, LogLine, Progress, Said, Saying, plain};
+use crate::model::{ExecutionId, LogLevel, LogLine, Progress, Said, Saying, Streams, plain};
 
 use super::hub::{Hub, MAX_BYTES, Reader};
 use super::printed::{Printed, clean};
@@ -22,6 +22,8 @@ const MAX_CONTEXT: usize = 128;
 const MAX_REPORTS: usize = 64;
 /// A report within this time of the one before it takes its place, in milliseconds.
 const REPORT_EVERY_MS: i64 = 100;
+/// Most bytes of a piece of what was printed that is told at the end.
+const PIECE: usize = 8 << 10;
 /// Most bytes of the message of a report.
 const MAX_REPORT: usize = 1024;
 
@@ -36,6 +38,8 @@ pub struct Journal {
     attempt: AtomicU32,
     /// Whether texts may have a secret in them, which is taken out at the end.
     withheld: AtomicBool,
+    /// Whether nothing at all is told before the end, where others may change it.
+    kept_back: AtomicBool,
     is_over: AtomicBool,
 }
 
@@ -111,6 +115,33 @@ impl Journal {
     pub fn begin(&self, attempt: u32, withheld: bool) {
         self.attempt.store(attempt, Ordering::Relaxed);
         self.withheld.store(withheld, Ordering::Relaxed);
+    }
+
+    /// Tells nobody anything in this attempt: interceptors may change it at the end.
+    pub fn withhold(&self) {
+        self.withheld.store(true, Ordering::Relaxed);
+        self.kept_back.store(true, Ordering::Relaxed);
+    }
+
+    /// Tells those who follow what was kept back, as it is now.
+    pub fn release(&self, streams: &Streams, said: &Said) {
+        // Who begins to follow now is told here, and by nobody else.
+        let _alone = self.kept.lock();
+        let Some(hub) = self.hub.get() else { return };
+        for line in &said.log {
+            hub.tell(self.attempt(), Saying::Log(line.clone()));
+        }
+        for report in &said.progress {
+            hub.tell(self.attempt(), Saying::Progress(report.clone()));
+        }
+        for (stream, text) in [(Stream::Stdout, &streams.stdout), (Stream::Stderr, &streams.stderr)] {
+            let mut rest = text.as_str();
+            while !rest.is_empty() {
+                let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+                self.tell_printed(hub, stream, piece.to_owned());
+                rest = more;
+            }
+        }
     }
 
     /// Keeps what the guest prints, of all of it `cap` bytes at most. Whether all of it was kept.
@@ -199,6 +230,9 @@ impl Journal {
 
     fn tell_report(&self, report: &Progress) {
         let Some(hub) = self.hub.get() else { return };
+        if self.kept_back.load(Ordering::Relaxed) {
+            return;
+        }
         let withheld = self.withheld.load(Ordering::Relaxed);
         let message = if withheld { String::new() } else { report.message.clone() };
         hub.tell(self.attempt(), Saying::Progress(Progress { message, ..report.clone() }));

@@ -119,6 +119,8 @@ pub struct RunContext {
     pub deadline_ms: i64,
     /// What it says meanwhile, in this attempt and in others.
     pub journal: Arc<Journal>,
+    /// What interceptors added, as a JSON object.
+    pub added: Option<Arc<str>>,
 }
 
 impl RunContext {
@@ -173,7 +175,7 @@ pub struct SandboxCall {
 }
 
 /// How an attempt ended, by itself or by a limit.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SandboxReply {
     /// The output, or why there is none.
     pub outcome: Result<Box<RawValue>, RunError>,

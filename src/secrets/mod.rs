@@ -7,6 +7,7 @@ mod book;
 mod key;
 mod run;
 mod seal;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::store::{SecretRecord, Store, to_its_end};
 use self::book::Book;
 
 pub use self::key::{KEY_FILE, KeySource, SealingKey};
+pub use self::webhooks::SigningSecret;
 
 /// Most secrets of one owner.
 const MAX_SECRETS: usize = 1000;
@@ -68,7 +70,9 @@ impl Secrets {
     /// `unavailable` if the key is missing, cannot be read or is another one; nothing was changed.
     pub async fn open(store: Store, clock: Clock, source: KeySource) -> Result<Self, Error> {
         let records = store.secrets().await?;
-        let key = source.require(records.iter().map(|record| record.key_id))?.map(Arc::new);
+        let webhooks = store.webhook_secrets().await?;
+        let sealed = records.iter().map(|record| record.key_id).chain(webhooks.iter().map(|secret| secret.key_id));
+        let key = source.require(sealed)?.map(Arc::new);
         Ok(Self { store, clock, source, key: RwLock::new(key), book: Book::of(records), changes: Mutex::default() })
     }
 

@@ -41,7 +41,7 @@ pub(super) fn open(key: &SealingKey, record: &SecretRecord) -> Result<SecretValu
     SecretValue::new(Zeroizing::new(text.to_owned())).map_err(|_| failed("read"))
 }
 
-fn cipher(key: &SealingKey) -> Result<RandomizedNonceKey, Error> {
+pub(super) fn cipher(key: &SealingKey) -> Result<RandomizedNonceKey, Error> {
     RandomizedNonceKey::new(&AES_256_GCM_SIV, key.bytes()).map_err(|_| failed("used"))
 }
 

@@ -2,6 +2,7 @@
 //! `skill_executions`), and `execution_results`.
 
 mod applying;
+mod beside;
 mod columns;
 mod recording;
 pub(super) mod row;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use rusqlite::types::Value as Sql;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
-use crate::model::{Digest, Error, Execution, ExecutionId, KeyId, OwnerId, SkillName, Status};
+use crate::model::{Digest, Error, Execution, ExecutionId, InterceptorId, KeyId, OwnerId, SkillName, Status};
 
 use super::{Store, to_json};
 
@@ -46,6 +47,8 @@ pub struct FinishedExecution {
     pub output_copy: Option<String>,
     /// Whether its key has a budget, for which it counts.
     pub counts: bool,
+    /// The webhooks that are to be told of its end.
+    pub told: Vec<InterceptorId>,
     /// Whether its request may still be there, which goes then.
     pub waited: bool,
 }
@@ -99,7 +102,9 @@ impl Store {
             " FROM open_executions
              WHERE place = ?1 AND id = ?2 AND (?3 IS NULL OR owner = ?3)"
         );
-        const ENDED: &str = "SELECT e.*, r.* FROM ended_executions e LEFT JOIN execution_results r ON execution_id = id
+        const ENDED: &str =
+            "SELECT e.*, r.*, (SELECT decisions FROM interceptions i WHERE i.execution_id = e.id) AS interceptors
+                             FROM ended_executions e LEFT JOIN execution_results r ON execution_id = id
                              WHERE id = ?1 AND (?2 IS NULL OR e.owner = ?2)";
         self.read_settled(move |connection| {
             let owner = owner.as_ref().map(OwnerId::as_str);

@@ -250,6 +250,8 @@ INSERT INTO journal VALUES (0);";
 /// What owners used, counted once from what is on record; and skills that run again after a crash, which
 /// none did before.
 const USAGE: &str = include_str!("migrations/usage.sql");
+/// What ran before had no interceptors around it.
+const INTERCEPTORS: &str = include_str!("migrations/interceptors.sql");
 
 const STEPS: &[&str] = &[
     FIRST,
@@ -270,6 +272,7 @@ const STEPS: &[&str] = &[
     JOURNAL,
     KEY_DAYS,
     USAGE,
+    INTERCEPTORS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

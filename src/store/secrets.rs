@@ -41,7 +41,12 @@ pub(super) fn sealed_with(connection: &Connection) -> rusqlite::Result<Vec<[u8; 
         return Ok(Vec::new());
     }
     let mut query = connection.prepare("SELECT DISTINCT key_id FROM secrets")?;
-    query.query_map([], |row| row.get(0))?.collect()
+    let mut keys = query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<_>>>()?;
+    if connection.table_exists(None, "webhook_secrets")? {
+        let mut query = connection.prepare("SELECT DISTINCT key_id FROM webhook_secrets")?;
+        keys.extend(query.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<[u8; 16]>>>()?);
+    }
+    Ok(keys)
 }
 
 impl Store {

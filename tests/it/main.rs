@@ -28,6 +28,9 @@ mod untaken;
 /// `/metrics`.
 mod metrics;
 
+/// Interceptors.
+mod interceptors;
+
 /// How long results are kept.
 mod retention;
 

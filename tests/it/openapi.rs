@@ -128,6 +128,7 @@ async fn real_replies_are_as_the_document_says() {
     assert_eq!(faults(&document, "SecretRotation", &json!({ "value": "not-so-secret" })), [""; 0]);
     check("Secret", &host.send(Method::PUT, "/api/secrets/S", body).await);
     check("SecretPage", &host.get("/api/secrets").await);
+    interceptors(&host, &document).await;
     for refused in [
         host.get("/nowhere").await,
         host.run("echo@9", json!({}), json!({})).await,
@@ -137,6 +138,25 @@ async fn real_replies_are_as_the_document_says() {
         assert!(refused.status.is_client_error());
         check("Problem", &refused);
     }
+}
+
+async fn interceptors(host: &Host, document: &Value) {
+    let check = |name: &str, value: &Value| assert_eq!(faults(document, name, value), [""; 0], "{name}: {value}");
+    let body = json!({ "name": "p", "kind": "builtin", "builtin": "argument-policy", "config": { "maxBytes": 2 } });
+    check("InterceptorRequest", &body);
+    let made = host.send(Method::POST, "/api/interceptors", body).await;
+    assert_eq!(made.status, 201);
+    check("Interceptor", &made.body);
+    check("InterceptorPage", &host.get("/api/interceptors").await.body);
+    let path = format!("/api/interceptors/{}", made.body["id"].as_str().unwrap());
+    check("DeadLetterPage", &host.get(&format!("{path}/dead-letters")).await.body);
+    let refused = host.run("echo", json!({ "long": 1 }), json!({})).await;
+    assert_eq!(refused.body["interceptors"][0]["action"], "reject");
+    check("Execution", &refused.body);
+    let change = json!({ "skills": null, "order": 2 });
+    check("InterceptorChange", &change);
+    check("Interceptor", &host.send(Method::PATCH, &path, change).await.body);
+    assert_eq!(host.send(Method::DELETE, &path, Value::Null).await.status, 204);
 }
 
 #[tokio::test]

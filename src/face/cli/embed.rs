@@ -167,6 +167,7 @@ pub(super) fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOp
     options.workspace = Quota { bytes: settings.workspace_max_bytes, files: settings.workspace_max_files as u64 };
     options.keep_results = settings.retention_results;
     options.approval = settings.approval;
+    options.webhook_attempts = u32::try_from(settings.webhooks_max_attempts).unwrap_or(u32::MAX);
     options.egress =
         EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };
     options.reuse = ReuseSettings { max_calls: settings.reuse_max_calls, max_idle: settings.reuse_max_idle };

@@ -25,6 +25,7 @@ mod flags;
 mod folder;
 mod followed;
 mod install;
+mod interceptors;
 mod json_text;
 mod keys;
 mod limits;
@@ -89,6 +90,8 @@ enum Command {
     Keys(keys::KeysCommand),
     #[command(subcommand)]
     Secrets(secrets::SecretsCommand),
+    #[command(subcommand)]
+    Interceptors(interceptors::InterceptorsCommand),
     Push(push::PushArgs),
     Pull(pull::PullArgs),
     Install(install::InstallArgs),
@@ -233,6 +236,7 @@ async fn carry_out(output: Output, client: &Client, command: Command) -> Result<
     match command {
         Command::Keys(command) => keys::run(output, client, command).await,
         Command::Secrets(command) => secrets::run(output, client, command).await,
+        Command::Interceptors(command) => interceptors::run(output, client, command).await,
         Command::Push(args) => push::run(output, client, &args).await,
         Command::Pull(args) => pull::run(output, client, &args).await,
         Command::Install(args) => install::run(output, client, &args).await,

@@ -107,6 +107,55 @@ pub(super) struct EarlierAttempt {
     fuel: u64,
 }
 
+/// What an interceptor did to an execution.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub(super) struct Decision {
+    /// Which one.
+    name: String,
+    /// Whether it stands around the runs of every owner.
+    global: bool,
+    /// On which side of the run.
+    phase: Phase,
+    /// What it did. One in this process that changed nothing is not listed.
+    action: DecisionAction,
+    /// How long that took, in milliseconds.
+    duration_ms: f64,
+    /// Why it gave no answer that could be used, in a word.
+    problem: Option<String>,
+    /// SHA-256 of the arguments that it put in place of those before.
+    #[schema(required = false, schema_with = super::shapes::digest)]
+    args_digest: String,
+}
+
+/// On which side of a run an interceptor stands.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum Phase {
+    /// Before anything of the guest starts.
+    Before,
+    /// After it has ended.
+    After,
+}
+
+/// What an interceptor came to.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum DecisionAction {
+    /// It changed nothing.
+    Continue,
+    /// It changed arguments, or what came out.
+    Replace,
+    /// It gave the output, and the skill did not run.
+    Answer,
+    /// It refused.
+    Reject,
+    /// It gave no answer that could be used, and the run was refused.
+    Failed,
+    /// It gave none, and the run went on, or was over.
+    Skipped,
+}
+
 /// Why a run did not succeed.
 #[derive(ToSchema)]
 pub(super) struct RunError {

@@ -7,6 +7,7 @@ mod auth;
 mod bodies;
 mod component;
 mod connections;
+mod dead_letters;
 mod drain;
 mod events;
 mod executions;
@@ -16,6 +17,7 @@ mod headers;
 mod health;
 mod held;
 mod install;
+mod interceptors;
 mod keys;
 mod mcp;
 mod metrics;
@@ -161,6 +163,11 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(usage::show))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::show, secrets::put, secrets::rotate, secrets::remove))
+        .routes(routes!(interceptors::list, interceptors::create))
+        .routes(routes!(interceptors::show, interceptors::change, interceptors::remove))
+        .routes(routes!(interceptors::rotate))
+        .routes(routes!(dead_letters::list))
+        .routes(routes!(dead_letters::retry))
         .routes(routes!(mcp::send, mcp::listen, mcp::end))
 }
 

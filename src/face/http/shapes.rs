@@ -37,6 +37,10 @@ pub(super) fn approval() -> Object {
     words(["none", "pending", "approved"]).build()
 }
 
+pub(super) fn interceptor_kind() -> Object {
+    words(["wasm", "webhook", "builtin"]).build()
+}
+
 pub(super) fn change_kind() -> Object {
     words(["added", "removed", "changed"]).build()
 }

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::model::{
-    self, Alias, Approval, Ceilings, Clock, Denial, Digest, EarlierAttempt, Execution, ExecutionId, Function, Grants,
-    Key, KeyId, Limits, LogLevel, Mode, OwnerId, Retry, RunError, Schemas, Scope, Skill, SkillId, SkillName,
+    self, Alias, Approval, Ceilings, Clock, Decision, Denial, Digest, EarlierAttempt, Execution, ExecutionId, Function,
+    Grants, Key, KeyId, Limits, LogLevel, Mode, OwnerId, Retry, RunError, Schemas, Scope, Skill, SkillId, SkillName,
     SkillSource, SkillState, Status, Tag, Usage,
 };
 
@@ -202,6 +202,10 @@ pub(crate) struct ExecutionBody<'a> {
     /// From the request to the end, in milliseconds.
     #[schema(required = true)]
     duration_ms: Option<f64>,
+    /// What interceptors did to it; absent if nothing, and in lists.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Option<Vec<bodies::Decision>>)]
+    interceptors: &'a [Decision],
     /// What it used.
     #[schema(value_type = bodies::Usage)]
     usage: Usage,
@@ -285,6 +289,7 @@ pub(crate) fn execution_with(execution: &Execution, warnings: &[String]) -> Stri
         denials: &execution.denials,
         attempts: execution.attempts,
         earlier_attempts: &execution.earlier,
+        interceptors: &execution.interceptors,
         duration_ms,
         usage: execution.usage,
         parent_id: execution.parent_id,

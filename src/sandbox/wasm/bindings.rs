@@ -16,7 +16,7 @@ use super::{children, egress, files, keyvalue, logging, preview3, settings, sock
 
 wasmtime::component::bindgen!({ path: "wit", world: "skill" });
 
-use self::skillvisor::skill::{context, progress, types};
+use self::skillvisor::skill::{additions, context, progress, types};
 
 /// The interface that the library links, by its whole name.
 const HTTP_TYPES: &str = "wasi:http/types@0.2.12";
@@ -43,6 +43,7 @@ pub(super) fn linker(engine: &Engine, kind: Kind) -> wasmtime::Result<Linker<Sta
     types::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     context::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     progress::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
+    additions::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state)?;
     logging::link(&mut linker)?;
     settings::link(&mut linker)?;
     keyvalue::link(&mut linker)?;
@@ -121,6 +122,12 @@ impl context::Host for State {
             attempt: context.attempt,
             deadline_ms: context.deadline_ms.unsigned_abs(),
         }
+    }
+}
+
+impl additions::Host for State {
+    fn added(&mut self) -> Option<String> {
+        self.context.added.as_deref().map(str::to_owned)
     }
 }
 

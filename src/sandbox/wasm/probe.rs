@@ -50,6 +50,7 @@ impl SandboxCall {
             attempt: 1,
             deadline_ms: 0,
             journal: Arc::new(Journal::default()),
+            added: None,
         };
         Self {
             digest,

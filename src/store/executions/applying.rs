@@ -7,11 +7,11 @@ use rusqlite::{Connection, ErrorCode, params};
 use crate::model::{Error, ExecutionId};
 use crate::store::fault::fault;
 use crate::store::journal::{Record, Step};
+use crate::store::queued;
 use crate::store::usage::Tally;
-use crate::store::{key_days, queued};
 
 use super::columns::{at_end, at_start};
-use super::place;
+use super::{beside, place};
 
 /// Once only, as the record of an end may be tried again.
 const OPEN: &str = concat!(
@@ -115,8 +115,8 @@ fn end<'a>(connection: &Connection, record: &'a Record, tally: &mut Tally<'a>) -
     let is_kept = groups.run(connection, RESULT)? > 0;
     let is_new = groups.run(connection, END)? > 0;
     // One that is written down again counts once.
-    if is_new && !groups.is_empty() {
-        groups.run(connection, key_days::COUNT)?;
+    if is_new {
+        beside::put(connection, groups)?;
     }
     tally.count(record, (is_kept, is_new))
 }

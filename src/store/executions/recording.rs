@@ -4,7 +4,7 @@ use crate::model::{Digest, Execution, ExecutionId, Usage};
 use crate::store::journal::{Record, Step, Values};
 use crate::store::{key_days, to_json};
 
-use super::{ArgsRecord, FinishedExecution, place};
+use super::{ArgsRecord, FinishedExecution, beside, place};
 
 /// How many columns are known when an execution begins: `at_start!()`.
 const AT_START: u8 = 18;
@@ -32,7 +32,10 @@ pub(super) fn closing(finished: &FinishedExecution) -> rusqlite::Result<Record> 
         values.group(AT_START + AT_END);
         start(values, execution, &finished.args)?;
         end(values, finished)?;
-        if finished.counts { key_days::used(values, execution) } else { Ok(()) }
+        if finished.counts {
+            key_days::used(values, execution)?;
+        }
+        beside::intercepted(values, finished)
     })
 }
 

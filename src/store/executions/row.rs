@@ -22,6 +22,8 @@ pub(in crate::store) const WAITING: &str = concat!(
 /// A record with what is left of its result.
 pub(super) fn with_result(row: &Row<'_>) -> rusqlite::Result<Execution> {
     let mut execution = execution(row)?;
+    let interceptors: Option<String> = row.get("interceptors")?;
+    execution.interceptors = interceptors.map(|text| json_column(&text)).transpose()?.unwrap_or_default();
     let was_lost = execution.error.as_ref().is_some_and(|error| error.code == Code::Interrupted);
     if row.get_ref("execution_id")?.as_blob_or_null()?.is_some() {
         let output: Option<String> = row.get("output")?;
@@ -68,6 +70,7 @@ pub(in crate::store) fn execution(row: &Row<'_>) -> rusqlite::Result<Execution> 
         denials: denials.map(|text| json_column(&text)).transpose()?.unwrap_or_default(),
         attempts: row.get("attempts")?,
         earlier: earlier.map(|text| json_column(&text)).transpose()?.unwrap_or_default(),
+        interceptors: Vec::new(),
         usage: Usage {
             fuel: row.get("fuel")?,
             memory_peak_bytes: row.get("memory_peak_bytes")?,

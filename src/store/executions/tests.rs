@@ -24,6 +24,7 @@ pub(in crate::store) async fn begun(store: &Store, created_at: i64) -> Execution
         denials: Vec::new(),
         attempts: 1,
         earlier: Vec::new(),
+        interceptors: Vec::new(),
         usage: Usage::default(),
         parent_id: None,
         session_id: None,
@@ -68,6 +69,7 @@ pub(in crate::store) async fn end(
         output_digest,
         output_copy,
         counts: false,
+        told: Vec::new(),
         waited: false,
     };
     answered(|then| store.close_execution(Arc::new(finished), then)).await.unwrap();
@@ -130,6 +132,7 @@ async fn an_execution_is_seen_once_open_and_ended_and_closed_once() {
         output_digest: None,
         output_copy: None,
         counts: false,
+        told: Vec::new(),
         waited: false,
     };
     let finished = Arc::new(finished);

@@ -147,9 +147,14 @@ impl<'a> Groups<'a> {
         Ok(())
     }
 
-    /// Whether there are no more.
-    pub(in crate::store) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// How many values the next group has, if there is one.
+    pub(in crate::store) fn next_count(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
+    /// Does something with the groups that are to come, which come again.
+    pub(in crate::store) fn again<R>(&self, work: impl FnOnce(&mut Groups<'a>) -> R) -> R {
+        work(&mut Groups(self.0))
     }
 
     /// [`Groups::bind`] for a statement of this text, and runs it; gives how many rows it changed.

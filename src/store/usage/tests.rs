@@ -26,6 +26,7 @@ async fn fail(store: &Store, mut execution: Execution, times: usize) {
         output_digest: None,
         output_copy: None,
         counts: false,
+        told: Vec::new(),
         waited: false,
     });
     for _ in 0..times {

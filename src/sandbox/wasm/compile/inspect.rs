@@ -71,7 +71,7 @@ const OFFERED: &[(&str, &str, &[&str])] = &[
     ),
     ("wasi:http", "^0.2", &["types", "outgoing-handler"]),
     ("wasi:http", "^0.3", &["types", "client"]),
-    ("skillvisor:skill", "^0.1", &["types", "context", "progress", "skills"]),
+    ("skillvisor:skill", "^0.1", &["types", "context", "progress", "skills", "additions"]),
 ];
 
 /// What every guest may import beside them, by its whole name: drafts have no versions that fit.
