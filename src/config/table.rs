@@ -142,6 +142,8 @@ settings! {
         "File with the key that stored secrets are sealed with (64 hexadecimal digits, for this user alone to read). The first secret makes it. Default: secrets.key in the data directory. Keep it out of backups of the data.";
     retention_results: Duration as Lifetime, "retention.results" = "24h",
         "How long the full result of an execution is kept after its end; then only a short copy is.";
+    retention_audit: Option<Duration> as Optional<Lifetime>, "retention.audit" = "none",
+        "How long the audit is kept; none keeps it for ever. What goes ends at a signed checkpoint, which stays.";
     shutdown_drain: Duration as Span, "shutdown.drain" = "10s",
         "How long running executions may go on after the signal to stop.";
     log_format: LogFormat as LogFormat, "log.format" = "auto",

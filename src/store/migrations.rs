@@ -247,6 +247,12 @@ const KEY_DAYS: &str = "CREATE TABLE key_days (
 const JOURNAL: &str = "CREATE TABLE journal (applied INTEGER NOT NULL) STRICT;
 INSERT INTO journal VALUES (0);";
 
+/// What ended and was done before is in no chain.
+const AUDIT_CHAIN: &str = include_str!("migrations/audit_chain.sql");
+
+/// Counted once, and then with each that ends.
+const EXECUTION_COUNTS: &str = include_str!("migrations/execution_counts.sql");
+
 const STEPS: &[&str] = &[
     FIRST,
     OPEN_AND_ENDED,
@@ -265,6 +271,8 @@ const STEPS: &[&str] = &[
     QUEUED_REQUESTS,
     JOURNAL,
     KEY_DAYS,
+    AUDIT_CHAIN,
+    EXECUTION_COUNTS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

@@ -5,10 +5,12 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{Connection, ErrorCode, params};
 
 use crate::model::{Error, ExecutionId};
+use crate::store::chain::Chain;
 use crate::store::fault::fault;
 use crate::store::journal::{Record, Step};
 use crate::store::{key_days, queued};
 
+use super::Counts;
 use super::columns::{at_end, at_start};
 use super::place;
 
@@ -61,7 +63,7 @@ pub(in crate::store) fn apply(connection: &Connection, records: &[(u64, Record)]
         .filter(|(_, record)| record.step() != Step::Open)
         .map(|(number, record)| (record.id(), *number))
         .collect();
-    let mut begun = HashSet::new();
+    let (mut begun, mut beside) = (HashSet::new(), Ends::default());
     for (number, record) in records {
         let id = record.id();
         let put = match record.step() {
@@ -69,11 +71,12 @@ pub(in crate::store) fn apply(connection: &Connection, records: &[(u64, Record)]
                 begun.insert(id);
                 Ok(())
             }
-            Step::Close if begun.contains(&id) => end(connection, record),
-            _ => put(connection, record),
+            Step::Close if begun.contains(&id) => end(connection, record, &mut beside),
+            _ => put(connection, record, &mut beside),
         };
         put.or_else(|error| passed_over(id, error))?;
     }
+    beside.counts.write(connection)?;
     connection.prepare_cached("UPDATE journal SET applied = ?1")?.execute([last]).map(drop)
 }
 
@@ -88,13 +91,26 @@ fn passed_over(id: ExecutionId, error: rusqlite::Error) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// Puts one record into the open transaction.
-pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
+/// What is kept beside the rows of those that end in one transaction.
+#[derive(Default)]
+struct Ends {
+    chain: Chain,
+    counts: Counts,
+}
+
+/// Puts one record into the open transaction, and what is kept beside it.
+pub(super) fn put_alone(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
+    let mut ends = Ends::default();
+    put(connection, record, &mut ends)?;
+    ends.counts.write(connection)
+}
+
+fn put(connection: &Connection, record: &Record, ends: &mut Ends) -> rusqlite::Result<()> {
     let id = record.id();
     if record.step() == Step::Open {
         return record.groups().run(connection, OPEN).map(drop);
     }
-    end(connection, record)?;
+    end(connection, record, ends)?;
     if record.step() == Step::CloseWaiting {
         queued::forget(connection, id)?;
     }
@@ -102,13 +118,17 @@ pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<
     delete.execute(params![place(id), id.as_bytes()]).map(drop)
 }
 
-fn end(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
+fn end(connection: &Connection, record: &Record, ends: &mut Ends) -> rusqlite::Result<()> {
     let mut groups = record.groups();
     groups.run(connection, RESULT)?;
-    let is_new = groups.run(connection, END)? > 0;
+    let row = groups.clone().values()?;
     // One that is written down again counts once.
-    if is_new && !groups.is_empty() {
+    if groups.run(connection, END)? == 0 {
+        return Ok(());
+    }
+    if !groups.is_empty() {
         groups.run(connection, key_days::COUNT)?;
     }
-    Ok(())
+    ends.counts.add(row[1].as_str().unwrap_or_default(), 1);
+    ends.chain.execution(connection, &row)
 }

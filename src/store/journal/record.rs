@@ -131,6 +131,7 @@ impl Values {
 }
 
 /// The groups of values of a record that are still to come.
+#[derive(Clone)]
 pub(in crate::store) struct Groups<'a>(&'a [u8]);
 
 impl<'a> Groups<'a> {
@@ -145,6 +146,19 @@ impl<'a> Groups<'a> {
             statement.raw_bind_parameter(index, ToSqlOutput::Borrowed(self.value()?))?;
         }
         Ok(())
+    }
+
+    /// The values of the next group, of which those that it has not are NULL.
+    ///
+    /// # Errors
+    ///
+    /// If the record is not whole, or has more.
+    pub(in crate::store) fn values<const N: usize>(&mut self) -> rusqlite::Result<[ValueRef<'a>; N]> {
+        let mut values = [ValueRef::Null; N];
+        for index in 0..usize::from(self.byte()?) {
+            *values.get_mut(index).ok_or_else(not_whole)? = self.value()?;
+        }
+        Ok(values)
     }
 
     /// Whether there are no more.
