@@ -1,7 +1,9 @@
 //! A whole host without a face: everything is built here, once.
 
+mod auditing;
 mod backup;
 mod directory;
+mod erasing;
 mod install;
 mod intercepting;
 mod library;
@@ -77,6 +79,8 @@ pub struct HostOptions {
     pub secrets_key: Option<KeySource>,
     /// How long the full result of an execution is kept.
     pub keep_results: Duration,
+    /// How long the audit is kept; for ever if nothing is said.
+    pub keep_audit: Option<Duration>,
     /// Whether versions that may do more than the one before have to be accepted.
     pub approval: ApprovalPolicy,
     /// What becomes of runs that waited when the host stopped.
@@ -118,6 +122,7 @@ impl HostOptions {
             workspace: DEFAULT_QUOTA,
             secrets_key: None,
             keep_results: Duration::from_secs(24 * 60 * 60),
+            keep_audit: None,
             approval: ApprovalPolicy::None,
             queued: Queued::Begun,
             interceptors: Vec::new(),
@@ -147,6 +152,7 @@ pub struct Host {
     pub(crate) store: Store,
     /// The directory for unfinished files.
     pub(crate) temporary: PathBuf,
+    clock: Clock,
     pub(crate) telemetry: Arc<Telemetry>,
     /// Owners' files.
     pub(crate) workspaces: Arc<Workspaces>,
@@ -189,10 +195,11 @@ impl Host {
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
         let kept = (blobs, options.approval);
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
-        let (keep, clock) = (options.keep_results, options.clock.clone());
-        let retention = Retention { store: store.clone(), clock, telemetry: Arc::clone(&telemetry), keep };
+        let keep = (options.keep_results, options.keep_audit);
+        let retention = retention((&store, &access, &telemetry), &options.clock, keep);
         let (kept, settings) = ((&store, &access, &secrets), (&options.clock, options.webhook_attempts));
         let interceptors = intercepting::open(kept, (&sandbox, &guard), settings, options.interceptors).await?;
+        let clock = options.clock.clone();
         let parts = ExecutorParts {
             interceptors: Arc::clone(&interceptors),
             spent: store.key_days(options.clock.now_ms()).await?,
@@ -207,7 +214,7 @@ impl Host {
             workspaces: Arc::clone(&workspaces),
         };
         let executor = executor(parts, options.admission, options.queued).await?;
-        Ok(Self {
+        let host = Self {
             workspaces,
             access,
             registry,
@@ -217,10 +224,13 @@ impl Host {
             interceptors,
             store,
             temporary,
+            clock,
             telemetry,
-            _retention: Arc::new(AbortOnDropHandle::new(tokio::spawn(retention.run()))),
+            _retention: retention,
             _lock: Arc::new(lock),
-        })
+        };
+        host.go_on_erasing().await?;
+        Ok(host)
     }
 
     /// What was counted so far, for Prometheus ([`crate::telemetry::CONTENT_TYPE`]).
@@ -238,8 +248,20 @@ impl Host {
     pub async fn close(&self) {
         self.executor.stop(STOP).await;
         self.interceptors.stop();
+        self.access.note_failures(true);
         self.store.close().await;
     }
+}
+
+/// Forgets what is old, for as long as somebody has what this gives.
+fn retention(
+    (store, access, telemetry): (&Store, &Arc<Access>, &Arc<Telemetry>),
+    clock: &Clock,
+    keep: (Duration, Option<Duration>),
+) -> Arc<AbortOnDropHandle<()>> {
+    let (store, access, telemetry) = (store.clone(), Arc::clone(access), Arc::clone(telemetry));
+    let retention = Retention { store, access, clock: clock.clone(), telemetry, keep };
+    Arc::new(AbortOnDropHandle::new(tokio::spawn(retention.run())))
 }
 
 /// Opens the database, before which nothing is changed: a start with the wrong key for secrets is none.

@@ -126,4 +126,5 @@ pub use crate::model::{
 pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
 pub use crate::sandbox::{CompileSettings, ReuseSettings, compile_worker};
 pub use crate::sources::{Login, SourceSettings};
+pub use crate::store::{AuditExport, AuditPublicKey, AuditReport, Broken, verify_audit};
 pub use crate::workspace::Quota;

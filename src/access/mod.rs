@@ -1,6 +1,8 @@
 //! Keys: who may ask. Secrets are kept as hashes, and compared in constant time.
 
+mod failures;
 mod local_key;
+mod owners;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,8 +16,9 @@ use tokio::sync::Mutex;
 use crate::model::{
     Caller, Ceilings, Clock, Code, Door, Error, Key, KeyId, MIN_ADMIN_KEY_CHARS, OwnerId, Scope, Secret, SkillName,
 };
-use crate::store::{Store, StoredKey, to_its_end};
+use crate::store::{Act, Store, StoredKey, to_its_end};
 
+use self::failures::Failures;
 use self::local_key::LocalKey;
 
 /// Most characters of a key's name.
@@ -45,6 +48,7 @@ pub struct Access {
     keys: RwLock<HashMap<KeyId, StoredKey>>,
     by_secret: RwLock<HashMap<[u8; 32], KeyId>>,
     local: LocalKey,
+    failures: Failures,
     /// Held while a key changes, in memory, on the disk and in the local file.
     changes: Mutex<()>,
 }
@@ -62,13 +66,14 @@ impl Access {
             keys: RwLock::default(),
             by_secret: RwLock::default(),
             local: LocalKey::new(local),
+            failures: Failures::default(),
             changes: Mutex::default(),
             store,
         };
         for stored in access.store.keys().await? {
             access.remember(stored);
         }
-        let works = |secret: &str| access.authenticate(secret, Door::Library).is_ok();
+        let works = |secret: &str| access.find(secret).is_some();
         access.local.settle(works).map_err(Error::internal)?;
         Ok(access)
     }
@@ -87,7 +92,7 @@ impl Access {
     /// `malformed` if the chosen secret is too short; and as disk and store give them.
     pub async fn ensure_admin(&self, chosen: Option<&Secret>) -> Result<(), Error> {
         if self.has_admin() {
-            let is_admin = |secret| self.authenticate(secret, Door::Library).is_ok_and(|caller| caller.key.is_admin());
+            let is_admin = |secret| self.find(secret).is_some_and(|key| key.is_admin());
             if chosen.is_some_and(|secret| !is_admin(secret.reveal())) {
                 tracing::warn!(
                     "SKILLVISOR_ADMIN_KEY is not in force: there is an admin key already, and it is another one"
@@ -133,7 +138,7 @@ impl Access {
             scopes: vec![Scope::Admin],
             ..NewKey::default()
         };
-        self.insert(new, secret).await.map(drop)
+        self.insert(None, new, secret).await.map(drop)
     }
 
     /// Makes a key; gives it with its secret, which is nowhere else.
@@ -158,10 +163,11 @@ impl Access {
             return Err(Error::at(Code::Malformed, "/expiresAt", "must lie ahead: a key that has ended opens nothing"));
         }
         let (access, secret) = (Arc::clone(self), new_secret()?);
-        to_its_end(async move { Ok((access.insert(new, &secret).await?, secret)) }).await
+        let caller = caller.clone();
+        to_its_end(async move { Ok((access.insert(Some(&caller), new, &secret).await?, secret)) }).await
     }
 
-    async fn insert(&self, new: NewKey, secret: &str) -> Result<Arc<Key>, Error> {
+    async fn insert(&self, caller: Option<&Caller>, new: NewKey, secret: &str) -> Result<Arc<Key>, Error> {
         let id = KeyId::generate();
         let own = || id.as_str().parse();
         let key = Key {
@@ -178,7 +184,8 @@ impl Access {
         };
         let key = Arc::new(key);
         let stored = StoredKey { key: Arc::clone(&key), secret: hash(secret), previous: None };
-        self.store.insert_key(stored.clone()).await?;
+        let act = self.act(caller, "key.create", &key).with(&told(&key));
+        self.store.by(act).insert_key(stored.clone()).await?;
         self.remember(stored);
         Ok(key)
     }
@@ -189,6 +196,15 @@ impl Access {
     ///
     /// `unauthenticated`, in the same words whatever is wrong with it.
     pub fn authenticate(&self, secret: &str, door: Door) -> Result<Caller, Error> {
+        let Some(key) = self.find(secret) else {
+            self.failed(door);
+            return Err(Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid"));
+        };
+        Ok(Caller { key, door })
+    }
+
+    /// The key that has this secret, if it opens something.
+    fn find(&self, secret: &str) -> Option<Arc<Key>> {
         let hash = hash(secret);
         let now = self.clock.now_ms();
         let id = self.by_secret.read().get(&hash).cloned();
@@ -199,9 +215,7 @@ impl Access {
             let previous = previous && stored.key.grace_until.is_some_and(|until| now < until);
             (current || previous) && stored.key.is_live(now)
         });
-        let stored = stored
-            .ok_or_else(|| Error::new(Code::Unauthenticated, "the key is missing, unknown or no longer valid"))?;
-        Ok(Caller { key: Arc::clone(&stored.key), door })
+        stored.map(|stored| Arc::clone(&stored.key))
     }
 
     /// A key, if it still opens something: what it began may not go further if not.
@@ -269,11 +283,16 @@ impl Access {
         grace_seconds: u32,
     ) -> Result<(Arc<Key>, String), Error> {
         caller.key.require(Scope::Admin)?;
-        let (access, id) = (Arc::clone(self), id.clone());
-        to_its_end(async move { access.change_secret(&id, grace_seconds).await }).await
+        let (access, caller, id) = (Arc::clone(self), caller.clone(), id.clone());
+        to_its_end(async move { access.change_secret(&caller, &id, grace_seconds).await }).await
     }
 
-    async fn change_secret(&self, id: &KeyId, grace_seconds: u32) -> Result<(Arc<Key>, String), Error> {
+    async fn change_secret(
+        &self,
+        caller: &Caller,
+        id: &KeyId,
+        grace_seconds: u32,
+    ) -> Result<(Arc<Key>, String), Error> {
         let _alone = self.changes.lock().await;
         let stored = self.keys.read().get(id).cloned().ok_or_else(|| Error::not_found("key"))?;
         if stored.key.revoked_at.is_some() {
@@ -285,7 +304,8 @@ impl Access {
         if is_local {
             self.local.stage(&secret).map_err(Error::internal)?;
         }
-        if let Err(error) = self.store.rotate_key(id.clone(), hash(&secret), until).await {
+        let act = self.act(Some(caller), "key.rotate", &stored.key);
+        if let Err(error) = self.store.by(act).rotate_key(id.clone(), hash(&secret), until).await {
             // What stays there does not work, and the next start removes it.
             let _ = self.local.discard();
             return Err(error);
@@ -306,15 +326,15 @@ impl Access {
     ///
     /// `insufficient_scope` without `admin`; `not_found`.
     pub async fn revoke(self: &Arc<Self>, caller: &Caller, id: &KeyId) -> Result<(), Error> {
-        self.get(caller, id)?;
+        let act = self.act(Some(caller), "key.revoke", &*self.get(caller, id)?);
         let (access, id) = (Arc::clone(self), id.clone());
-        to_its_end(async move { access.end(&id).await }).await
+        to_its_end(async move { access.end(&id, act).await }).await
     }
 
-    async fn end(&self, id: &KeyId) -> Result<(), Error> {
+    async fn end(&self, id: &KeyId, act: Act) -> Result<(), Error> {
         let _alone = self.changes.lock().await;
         let now = self.clock.now_ms();
-        self.store.revoke_key(id.clone(), now).await?;
+        self.store.by(act).revoke_key(id.clone(), now).await?;
         let mut keys = self.keys.write();
         let Some(stored) = keys.get_mut(id) else { return Ok(()) };
         Arc::make_mut(&mut stored.key).revoked_at.get_or_insert(now);
@@ -342,6 +362,14 @@ impl Access {
         drop(by_secret);
         self.keys.write().insert(stored.key.id.clone(), stored);
     }
+}
+
+/// What a key may, for the audit.
+fn told(key: &Key) -> serde_json::Value {
+    serde_json::json!({
+        "name": key.name, "scopes": key.scopes, "skills": key.skills, "ceilings": key.ceilings,
+        "expiresAt": key.expires_at.map(Clock::rfc3339),
+    })
 }
 
 fn hash(secret: &str) -> [u8; 32] {

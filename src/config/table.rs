@@ -144,6 +144,8 @@ settings! {
         "How often a webhook that no run waits for is told of an execution before that becomes a dead letter: after 2 seconds, and then after four times as long each time, at most four hours.";
     retention_results: Duration as Lifetime, "retention.results" = "24h",
         "How long the full result of an execution is kept after its end; then only a short copy is.";
+    retention_audit: Option<Duration> as Optional<Lifetime>, "retention.audit" = "none",
+        "How long the audit is kept; none keeps it for ever. What goes ends at a signed checkpoint, which stays.";
     shutdown_drain: Duration as Span, "shutdown.drain" = "10s",
         "How long running executions may go on after the signal to stop.";
     log_format: LogFormat as LogFormat, "log.format" = "auto",

@@ -9,6 +9,7 @@ mod children;
 mod close;
 mod credentials;
 mod cut;
+mod ending;
 mod files;
 mod following;
 mod gathered;
@@ -69,6 +70,8 @@ pub use crate::store::{ExecutionFilter, ExecutionPage};
 
 /// Most bytes of arguments and output that the audit row keeps.
 const COPY_BYTES: usize = 2048;
+/// Who waited for longer has its key looked at again, in microseconds.
+const WAITED_US: u32 = 1000;
 /// Longest session id, in bytes.
 const MAX_SESSION: usize = 256;
 
@@ -244,6 +247,10 @@ impl Executor {
         let place = self.admission.enter(admitted.caller.owner(), deadline).await?;
         // Whole microseconds, as the store keeps them: the reply and the record say the same.
         let queue_us = u32::try_from(queued.elapsed().as_micros()).unwrap_or(u32::MAX);
+        // What waited may be of a key that ended meanwhile.
+        if queue_us > WAITED_US && self.access.live(&admitted.caller.key.id).is_none() {
+            return Err(Error::new(Code::Denied, "the key that asked was revoked or has expired meanwhile"));
+        }
         admitted.check(&*self.sandbox)?;
         Ok(Admitted { queue_ms: f64::from(queue_us) / 1000.0, place: Some(place), ..admitted })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use semver::Version;
 
 use crate::model::{Alias, Caller, Code, Error, OwnerId, Scope, Skill, SkillName, SkillRef, VersionSelector};
-use crate::store::{AliasRecord, to_its_end};
+use crate::store::{Act, AliasRecord, to_its_end};
 
 use super::{RegisteredSkill, Registry, may_read, require_own};
 
@@ -47,12 +47,14 @@ impl Registry {
         let (owner, name) = self.line_of(caller, reference)?;
         require_own(&caller.key, &owner)?;
         let (registry, key) = (Arc::clone(self), caller.key.id.clone());
+        let act = Act::of(caller, "alias.move", self.clock.now_ms()).to(&owner, format!("{name}@{}", wanted.alias));
         to_its_end(async move {
             let _alone = registry.changes.lock().await;
             let found = registry.movable(&owner, &name, &wanted)?;
             let AliasMove { alias, to, .. } = wanted;
             let record = AliasRecord { owner, name, alias, version: to };
-            registry.store.put_alias(record.clone(), key.clone(), registry.clock.now_ms()).await?;
+            let act = act.with(&serde_json::json!({ "version": record.version }));
+            registry.store.by(act).put_alias(record.clone(), key.clone(), registry.clock.now_ms()).await?;
             tracing::info!(skill = %found.address, alias = %record.alias, key = %key, "An alias was moved");
             registry.skills.write().put_alias(record);
             registry.announce();
@@ -97,12 +99,13 @@ impl Registry {
         let (owner, name) = self.line_of(caller, reference)?;
         require_own(&caller.key, &owner)?;
         let registry = Arc::clone(self);
+        let act = Act::of(caller, "alias.remove", self.clock.now_ms()).to(&owner, format!("{name}@{alias}"));
         to_its_end(async move {
             let _alone = registry.changes.lock().await;
             if registry.skills.read().alias(&owner, &name, alias.as_str()).is_none() {
                 return Err(Error::not_found("alias"));
             }
-            registry.store.delete_alias(owner.clone(), name.clone(), alias.clone()).await?;
+            registry.store.by(act).delete_alias(owner.clone(), name.clone(), alias.clone()).await?;
             registry.skills.write().remove_alias(&owner, &name, &alias);
             registry.announce();
             Ok(())

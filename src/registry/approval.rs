@@ -28,6 +28,7 @@ impl Registry {
             return Ok(found);
         }
         let (registry, key, at) = (Arc::clone(self), caller.key.id.clone(), self.clock.now_ms());
+        let act = self.act(caller, "skill.approve", &found.skill);
         to_its_end(async move {
             let approved = Approval::Approved { by: key.clone(), at };
             let (id, seen) = (found.skill.id, Arc::clone(&found));
@@ -36,7 +37,7 @@ impl Registry {
                     skill.approval = approved;
                 }
             };
-            let changed = registry.replace(id, change).await?;
+            let changed = registry.replace_by(id, Some(act), change).await?;
             if changed.skill.approval.is_pending() {
                 let detail = format!("{} was registered anew meanwhile; look at it again", changed.address);
                 return Err(Error::new(Code::Conflict, detail));

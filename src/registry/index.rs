@@ -38,6 +38,13 @@ impl Index {
         }
     }
 
+    /// Removes all that an owner has.
+    pub(super) fn remove_owner(&mut self, owner: &OwnerId) {
+        self.by_id.retain(|_, skill| skill.skill.owner != *owner);
+        self.by_name.retain(|(known, _), _| known != owner);
+        self.aliases.retain(|(known, _), _| known != owner);
+    }
+
     /// Refuses a version that is new where its owner has `most`.
     pub(super) fn require_room(&self, skill: &Skill, most: usize) -> Result<(), Error> {
         let known = self.versions(&skill.owner, &skill.name).iter().any(|old| old.skill.version == skill.version);

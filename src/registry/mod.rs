@@ -11,6 +11,7 @@ mod installing;
 mod listing;
 mod manifest;
 mod network;
+mod owners;
 mod pins;
 mod quota;
 mod readying;
@@ -44,7 +45,7 @@ use crate::model::{
     SkillState, VersionSelector,
 };
 use crate::sandbox::SandboxProvider;
-use crate::store::{Store, to_its_end};
+use crate::store::{Act, Store, to_its_end};
 
 use self::index::Index;
 
@@ -228,12 +229,27 @@ impl Registry {
         caller.key.require(Scope::SkillsWrite)?;
         let found = self.resolve(caller, reference)?;
         require_own(&caller.key, &found.skill.owner)?;
-        let registry = Arc::clone(self);
-        to_its_end(async move { registry.replace(found.skill.id, change).await }).await
+        let (registry, act) = (Arc::clone(self), self.act(caller, "skill.update", &found.skill));
+        to_its_end(async move { registry.replace_by(found.skill.id, Some(act), change).await }).await
+    }
+
+    /// What a caller does to a skill, for the audit.
+    fn act(&self, caller: &Caller, act: &str, skill: &Skill) -> Act {
+        Act::of(caller, act, self.clock.now_ms()).to(&skill.owner, skill.address())
+    }
+
+    /// Changes the skill by the host itself.
+    async fn replace(&self, id: SkillId, change: impl FnOnce(&mut Skill)) -> Result<Arc<RegisteredSkill>, Error> {
+        self.replace_by(id, None, change).await
     }
 
     /// Changes the skill as it is by then, which may be another than the caller saw.
-    async fn replace(&self, id: SkillId, change: impl FnOnce(&mut Skill)) -> Result<Arc<RegisteredSkill>, Error> {
+    async fn replace_by(
+        &self,
+        id: SkillId,
+        act: Option<Act>,
+        change: impl FnOnce(&mut Skill),
+    ) -> Result<Arc<RegisteredSkill>, Error> {
         let _alone = self.changes.lock().await;
         let current = self.skills.read().by_id.get(&id).cloned().ok_or_else(|| Error::not_found("skill"))?;
         let mut skill = current.skill.clone();
@@ -242,7 +258,9 @@ impl Registry {
             return Err(manifest::too_long("/tags", manifest::MAX_TAGS, "labels"));
         }
         skill.updated_at = self.clock.now_ms();
-        self.store.update_skill(skill.clone()).await?;
+        let became = serde_json::json!({ "enabled": skill.enabled, "mode": skill.mode, "tags": skill.tags });
+        let store = act.map_or_else(|| self.store.clone(), |act| self.store.by(act.with(&became)));
+        store.update_skill(skill.clone()).await?;
         let skill = RegisteredSkill::new(skill);
         self.skills.write().put(Arc::clone(&skill));
         self.announce();
@@ -260,11 +278,11 @@ impl Registry {
         approval::require_one(reference, "delete")?;
         let found = self.resolve(caller, reference)?;
         require_own(&caller.key, &found.skill.owner)?;
-        let registry = Arc::clone(self);
-        to_its_end(async move { registry.remove(&found.skill).await }).await
+        let (registry, act) = (Arc::clone(self), self.act(caller, "skill.delete", &found.skill));
+        to_its_end(async move { registry.remove(&found.skill, act).await }).await
     }
 
-    async fn remove(&self, skill: &Skill) -> Result<(), Error> {
+    async fn remove(&self, skill: &Skill, act: Act) -> Result<(), Error> {
         let digest = skill.handler.digest();
         let _alone = self.changes.lock().await;
         if !self.skills.read().by_id.contains_key(&skill.id) {
@@ -272,7 +290,7 @@ impl Registry {
         }
         self.require_no_alias(skill)?;
         self.require_no_interceptor(skill).await?;
-        let gone = self.store.delete_skill(skill.id, digest, self.clock.now_ms()).await?;
+        let gone = self.store.by(act).delete_skill(skill.id, digest, self.clock.now_ms()).await?;
         self.skills.write().remove(skill);
         self.announce();
         if gone {

@@ -10,7 +10,7 @@ use crate::model::{
     StorageCeilings,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
-use crate::store::{ComponentRecord, SkillParts, SkillRecord, to_its_end};
+use crate::store::{Act, ComponentRecord, SkillParts, SkillRecord, to_its_end};
 
 use super::installing::{owner_for, provider, require_global, require_visible};
 use super::manifest::{Checked, CheckedAlone, Manifest};
@@ -153,7 +153,9 @@ impl Registry {
             Err(_) => SkillState::Compiling,
         };
         let (registry, skill) = (Arc::clone(self), Skill { state, ..skill });
-        let room = caller.key.max_storage();
+        let made = serde_json::json!({ "digest": record.digest, "grants": skill.grants });
+        let act = self.act(caller, "skill.register", &skill).with(&made);
+        let room = (caller.key.max_storage(), act);
         to_its_end(async move {
             let registered = registry.keep(skill, (parts, source.file()), room).await?;
             let skill = registered.skill().skill.clone();
@@ -242,7 +244,7 @@ impl Registry {
         &self,
         skill: Skill,
         (parts, file): (SkillParts, Option<&Path>),
-        room: StorageCeilings,
+        (room, act): (StorageCeilings, Act),
     ) -> Result<Registered, Error> {
         let digest = parts.component.digest;
         let _alone = self.changes.lock().await;
@@ -260,9 +262,9 @@ impl Registry {
             });
             moved.await.map_err(Error::internal)?.map_err(Error::internal)?;
         }
-        let kept = match self.store.insert_skill(skill.clone(), parts.clone()).await {
+        let kept = match self.store.by(act.clone()).insert_skill(skill.clone(), parts.clone()).await {
             Ok(None) => Ok(Registered::Created(self.add(skill))),
-            Ok(Some(existing)) => self.meet(skill, existing, parts).await,
+            Ok(Some(existing)) => self.meet((skill, parts), existing, act).await,
             Err(error) => Err(error),
         };
         if kept.is_err() && file.is_some() {
@@ -288,7 +290,12 @@ impl Registry {
     }
 
     /// The version exists, or existed: the same again is fine, something else is not.
-    async fn meet(&self, skill: Skill, existing: SkillRecord, parts: SkillParts) -> Result<Registered, Error> {
+    async fn meet(
+        &self,
+        (skill, parts): (Skill, SkillParts),
+        existing: SkillRecord,
+        act: Act,
+    ) -> Result<Registered, Error> {
         let old = existing.skill;
         if old.handler != skill.handler || old.manifest_digest != skill.manifest_digest {
             let detail = format!("{} exists with other content; publish another version", old.address());
@@ -300,7 +307,7 @@ impl Registry {
             return Ok(Registered::Unchanged(self.heal(current, skill.state).await?));
         }
         let restored = Skill { id: old.id, created_at: old.created_at, ..skill };
-        self.store.restore_skill(restored.clone(), parts).await?;
+        self.store.by(act).restore_skill(restored.clone(), parts).await?;
         Ok(Registered::Created(self.add(restored)))
     }
 

@@ -37,6 +37,11 @@ impl Book {
         all.entry(record.owner.clone()).or_default().insert(record.name.clone(), Arc::new(record));
     }
 
+    /// Strikes out all of one owner's.
+    pub(super) fn remove_owner(&self, owner: &OwnerId) {
+        self.0.write().remove(owner);
+    }
+
     /// Strikes out what was removed from the disk.
     pub(super) fn remove(&self, owner: &OwnerId, name: &SecretName) {
         let mut all = self.0.write();

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::egress::Place;
 use crate::model::{Caller, Clock, Code, Error, OwnerId, Scope, SecretName, SecretValue};
-use crate::store::{SecretRecord, Store, to_its_end};
+use crate::store::{Act, SecretRecord, Store, to_its_end};
 
 use self::book::Book;
 
@@ -97,15 +97,15 @@ impl Secrets {
             return Err(Error::at(Code::InvalidArgs, "/shared", detail));
         }
         let place = Place::parse(&new.origin, &new.header, &new.prefix)?;
-        let secrets = Arc::clone(self);
-        to_its_end(async move { secrets.store(owner, name, (place, new.shared, new.value)).await }).await
+        let (secrets, act) = (Arc::clone(self), self.act(caller, "secret.put", (&owner, &name)));
+        to_its_end(async move { secrets.store((owner, name), (place, new.shared, new.value), act).await }).await
     }
 
     async fn store(
         &self,
-        owner: OwnerId,
-        name: SecretName,
+        (owner, name): (OwnerId, SecretName),
         (place, shared, value): (Place, bool, SecretValue),
+        act: Act,
     ) -> Result<Stored, Error> {
         let _alone = self.changes.lock().await;
         let all = self.book.of_owner(&owner);
@@ -129,7 +129,7 @@ impl Secrets {
             created_at: old.map_or(now, |old| old.created_at),
             updated_at: now,
         };
-        let record = self.seal_and_keep(record, &value).await?;
+        let record = self.seal_and_keep(record, &value, act).await?;
         Ok(if old.is_some() { Stored::Replaced(record) } else { Stored::Created(record) })
     }
 
@@ -145,21 +145,27 @@ impl Secrets {
         value: SecretValue,
     ) -> Result<SecretRecord, Error> {
         let owner = owner_for(caller, owner)?;
-        let secrets = Arc::clone(self);
+        let (secrets, act) = (Arc::clone(self), self.act(caller, "secret.rotate", (&owner, &name)));
         to_its_end(async move {
             let _alone = secrets.changes.lock().await;
             let old = secrets.book.find(&owner, &name).ok_or_else(|| Error::not_found("secret"))?;
             let version = old.version.saturating_add(1);
             let record = SecretRecord { version, updated_at: secrets.clock.now_ms(), ..SecretRecord::clone(&old) };
-            secrets.seal_and_keep(record, &value).await
+            secrets.seal_and_keep(record, &value, act).await
         })
         .await
     }
 
-    async fn seal_and_keep(&self, mut record: SecretRecord, value: &SecretValue) -> Result<SecretRecord, Error> {
+    async fn seal_and_keep(
+        &self,
+        mut record: SecretRecord,
+        value: &SecretValue,
+        act: Act,
+    ) -> Result<SecretRecord, Error> {
         let key = self.key_to_seal()?;
         seal::seal(&key, &mut record, value)?;
-        self.store.put_secret(record.clone()).await?;
+        let place = serde_json::json!({ "for": record.origin, "header": record.header, "shared": record.shared });
+        self.store.by(act.with(&place)).put_secret(record.clone()).await?;
         self.book.put(record.clone());
         tracing::info!(secret.name = %record.name, secret.owner = %record.owner, "A secret was stored");
         Ok(record)
@@ -206,10 +212,10 @@ impl Secrets {
         name: SecretName,
     ) -> Result<(), Error> {
         let owner = owner_for(caller, owner)?;
-        let secrets = Arc::clone(self);
+        let (secrets, act) = (Arc::clone(self), self.act(caller, "secret.remove", (&owner, &name)));
         to_its_end(async move {
             let _alone = secrets.changes.lock().await;
-            if !secrets.store.delete_secret(owner.clone(), name.clone()).await? {
+            if !secrets.store.by(act).delete_secret(owner.clone(), name.clone()).await? {
                 return Err(Error::not_found("secret"));
             }
             secrets.book.remove(&owner, &name);
@@ -217,6 +223,17 @@ impl Secrets {
             Ok(())
         })
         .await
+    }
+}
+
+impl Secrets {
+    /// Forgets the secrets of an owner, as the store did.
+    pub(crate) fn forget(&self, owner: &OwnerId) {
+        self.book.remove_owner(owner);
+    }
+
+    fn act(&self, caller: &Caller, act: &str, (owner, name): (&OwnerId, &SecretName)) -> Act {
+        Act::of(caller, act, self.clock.now_ms()).to(owner, name)
     }
 }
 

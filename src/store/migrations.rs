@@ -252,6 +252,11 @@ INSERT INTO journal VALUES (0);";
 const USAGE: &str = include_str!("migrations/usage.sql");
 /// What ran before had no interceptors around it.
 const INTERCEPTORS: &str = include_str!("migrations/interceptors.sql");
+/// What ended and was done before is in no chain.
+const AUDIT_CHAIN: &str = include_str!("migrations/audit_chain.sql");
+
+/// Counted once, and then with each that ends.
+const EXECUTION_COUNTS: &str = include_str!("migrations/execution_counts.sql");
 
 const STEPS: &[&str] = &[
     FIRST,
@@ -273,6 +278,8 @@ const STEPS: &[&str] = &[
     KEY_DAYS,
     USAGE,
     INTERCEPTORS,
+    AUDIT_CHAIN,
+    EXECUTION_COUNTS,
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

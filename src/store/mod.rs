@@ -5,6 +5,7 @@
 //! driver leaves this room, so that another backend can take its place.
 
 mod aliases;
+mod chain;
 mod executions;
 mod fault;
 mod health;
@@ -36,6 +37,9 @@ use crate::model::{BoxError, Code, Error};
 use crate::telemetry::Telemetry;
 
 pub use self::aliases::AliasRecord;
+pub use self::chain::{
+    AUDIT_KEY_FILE, Act, AuditExport, AuditPublicKey, AuditReport, Broken, Erasure, verify as verify_audit,
+};
 pub use self::executions::{ArgsRecord, ExecutionFilter, ExecutionPage, FinishedExecution};
 pub use self::health::{StoreHealth, health};
 pub use self::idempotency::{Claim, Claimed};
@@ -53,6 +57,7 @@ pub use self::upgrade::BACKUP_NAME;
 pub use self::usage::{OwnerBytes, UsageDay};
 pub use self::writer::answered;
 
+use self::chain::Signer;
 use self::fault::fault;
 use self::journal::Journal;
 use self::usage::Kept;
@@ -71,6 +76,9 @@ pub struct Store {
     journal: Journal,
     readers: Arc<Readers>,
     kept: Arc<Kept>,
+    signer: Arc<Signer>,
+    /// What the next change is written down as ([`Store::by`]).
+    act: Option<Arc<Act>>,
 }
 
 struct Readers {
@@ -117,9 +125,11 @@ impl Store {
         let mut opened = journal::Opened::new(dir)?;
         let applied = executions::recover(&mut connection, std::mem::take(&mut opened.left))?;
         let kept = Arc::new(Kept::of_database(&connection).map_err(fault)?);
-        let writer = Writer::start(connection, applied, Arc::clone(&telemetry))?;
+        let signer = Arc::new(Signer::open(dir)?);
+        chain::begin(&connection, &signer)?;
+        let writer = Writer::start(connection, Some(Arc::clone(&signer)), applied, Arc::clone(&telemetry))?;
         let journal = opened.start(applied + 1, Arc::clone(writer.backlog()), telemetry)?;
-        Ok(Self { writer, journal, readers: Arc::new(readers), kept })
+        Ok(Self { writer, journal, readers: Arc::new(readers), kept, signer, act: None })
     }
 
     /// Runs `question` on a connection that cannot write.
@@ -146,7 +156,10 @@ impl Store {
         &self,
         statement: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
     ) -> Result<R, Error> {
-        self.writer.run(statement).await
+        match &self.act {
+            Some(act) => self.writer.run(together(chain::acted(Arc::clone(act), statement))).await,
+            None => self.writer.run(statement).await,
+        }
     }
 
     /// Like [`Store::write`] for several statements: all of them happen or none.
@@ -154,7 +167,10 @@ impl Store {
         &self,
         statements: impl FnOnce(&Connection) -> rusqlite::Result<R> + Send + 'static,
     ) -> Result<R, Error> {
-        self.writer.run(together(statements)).await
+        match &self.act {
+            Some(act) => self.writer.run(together(chain::acted(Arc::clone(act), statements))).await,
+            None => self.writer.run(together(statements)).await,
+        }
     }
 
     /// Whether the database answers, through the one thread that writes: a store that can
@@ -234,7 +250,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.execute_batch(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=5000;
          PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF; PRAGMA wal_autocheckpoint=4000;
-         PRAGMA journal_size_limit=67108864;",
+         PRAGMA journal_size_limit=67108864;
+         PRAGMA secure_delete=FAST;",
     )?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)

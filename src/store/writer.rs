@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::model::{Code, Error};
+use crate::model::{Clock, Code, Error};
 use crate::telemetry::Telemetry;
 
+use super::chain::{Signer, checkpoint, checkpoint_when_due};
 use super::executions::apply;
 use super::fault::fault;
 use super::journal::{Backlog, Record};
@@ -49,8 +50,13 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread, which owns `connection`. All that the journal numbered up to `applied`
-    /// is in the database.
-    pub(super) fn start(connection: Connection, applied: u64, telemetry: Arc<Telemetry>) -> Result<Self, Error> {
+    /// is in the database. What it commits is signed now and then by `signer`.
+    pub(super) fn start(
+        connection: Connection,
+        signer: Option<Arc<Signer>>,
+        applied: u64,
+        telemetry: Arc<Telemetry>,
+    ) -> Result<Self, Error> {
         let (sender, receiver) = channel();
         let jobs = Arc::new(Mutex::new(Some(sender)));
         // The thread has the backlog, and ends when nobody can send it anything.
@@ -61,7 +67,14 @@ impl Writer {
                 let _ = jobs.send(Job::Wake);
             }
         }));
-        let mut group = Group { connection, backlog: Arc::clone(&backlog), records: Vec::new(), replies: Vec::new() };
+        let mut group = Group {
+            connection,
+            signer,
+            signed: 0,
+            backlog: Arc::clone(&backlog),
+            records: Vec::new(),
+            replies: Vec::new(),
+        };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || group.write_all(&receiver, &telemetry))
@@ -143,6 +156,9 @@ where
 /// The thread's own.
 struct Group {
     connection: Connection,
+    signer: Option<Arc<Signer>>,
+    /// The last record of the audit that is known to be signed.
+    signed: i64,
     backlog: Arc<Backlog>,
     /// What is to be put into the database: it stays here until that is committed.
     records: Vec<(u64, Record)>,
@@ -151,6 +167,11 @@ struct Group {
 
 impl Group {
     fn write_all(&mut self, jobs: &Receiver<Job>, telemetry: &Telemetry) {
+        self.write_jobs(jobs, telemetry);
+        self.sign();
+    }
+
+    fn write_jobs(&mut self, jobs: &Receiver<Job>, telemetry: &Telemetry) {
         while let Some(first) = self.next(jobs) {
             let begun = Instant::now();
             let committed = self.write(first, jobs);
@@ -220,7 +241,18 @@ impl Group {
         if self.connection.is_autocommit() {
             return Err(rolled_back());
         }
+        if let Some(signer) = &self.signer {
+            checkpoint_when_due(&self.connection, signer, &mut self.signed).map_err(fault)?;
+        }
         run(&self.connection, "COMMIT")
+    }
+
+    /// Signs the audit as it stands at the end.
+    fn sign(&self) {
+        let Some(signer) = &self.signer else { return };
+        if let Err(error) = checkpoint(&self.connection, signer, Clock::System.now_ms()) {
+            tracing::warn!("The audit could not be signed at the end, and is at the next start: {error}");
+        }
     }
 
     /// Puts what is in hand into the open transaction; the first `done` of it is there.
@@ -274,7 +306,7 @@ mod tests {
     async fn a_panic_in_one_job_undoes_it_and_the_next_one_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let connection = Connection::open(dir.path().join("db")).unwrap();
-        let writer = Writer::start(connection, 0, Telemetry::new()).unwrap();
+        let writer = Writer::start(connection, None, 0, Telemetry::new()).unwrap();
         writer.run(|c| c.execute_batch("CREATE TABLE t (n)")).await.unwrap();
         let failed = writer
             .run::<()>(|c| {
@@ -293,7 +325,7 @@ mod tests {
     async fn a_panic_of_one_who_waits_harms_neither_the_others_nor_the_thread() {
         let dir = tempfile::tempdir().unwrap();
         let connection = Connection::open(dir.path().join("db")).unwrap();
-        let writer = Writer::start(connection, 0, Telemetry::new()).unwrap();
+        let writer = Writer::start(connection, None, 0, Telemetry::new()).unwrap();
         writer.send(|c| c.execute_batch("CREATE TABLE t (n)"), |_| panic!("a bug"));
         writer.run(|c| c.execute_batch("INSERT INTO t VALUES (1)")).await.unwrap();
     }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::files;
-use crate::model::{Digest, Key, OwnerId};
+use crate::model::{Digest, Error, Key, OwnerId};
 
 pub use self::alone::{Alone, How, Opened};
 pub use self::door::{FileRef, Found, Page};
@@ -83,6 +83,32 @@ impl Workspaces {
         self.spaces.lock().get(owner).map(Arc::clone)
     }
 
+    /// Where the files of this owner lie, if it has some.
+    fn directory_of(&self, owner: &OwnerId) -> PathBuf {
+        self.directory.join(Digest::of(owner.as_str().as_bytes()).hex())
+    }
+
+    /// Whether this owner has a directory.
+    pub(crate) fn has(&self, owner: &OwnerId) -> bool {
+        self.directory_of(owner).exists()
+    }
+
+    /// Removes the files of this owner. Who has the directory open writes what nobody finds.
+    ///
+    /// # Errors
+    ///
+    /// As the system gives them.
+    pub(crate) async fn erase(&self, owner: &OwnerId) -> Result<(), Error> {
+        let (from, to) = (self.directory_of(owner), self.temporary.join(uuid::Uuid::now_v7().to_string()));
+        self.spaces.lock().remove(owner);
+        let removed = move || match std::fs::rename(from, &to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            moved => moved.and_then(|()| std::fs::remove_dir_all(to)),
+        };
+        let removed = tokio::task::spawn_blocking(removed).await.map_err(Error::internal)?;
+        removed.map_err(Error::internal)
+    }
+
     /// The files of this owner. The directory is made if it is not there, named by the SHA-256
     /// of the owner's id, so that no id is a path.
     ///
@@ -94,7 +120,7 @@ impl Workspaces {
         if let Some(space) = spaces.get(owner) {
             return Ok(Arc::clone(space));
         }
-        let directory = self.directory.join(Digest::of(owner.as_str().as_bytes()).hex());
+        let directory = self.directory_of(owner);
         files::create_private_directory(&directory)?;
         let space = Arc::new(Space::open(&directory, self.temporary.clone())?);
         spaces.insert(owner.clone(), Arc::clone(&space));

@@ -13,6 +13,7 @@ use reqwest::{Method, RequestBuilder};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::audit::Export;
 use crate::campaign::{self, Random};
 use crate::power::{Known, Note, found_loss, named};
 use crate::support::{Host, guest};
@@ -93,6 +94,16 @@ async fn numbers(host: &Host, known: &Known, least: usize) -> Result<usize, Stri
     if total < least { Err(format!("{total} runs are left of {least}")) } else { Ok(total) }
 }
 
+/// Whether the audit's chain is whole, and has each run that was acknowledged once.
+fn chained(host: &Host, known: &Known) {
+    let export = Export::of(host);
+    export.whole();
+    let text = export.text();
+    for id in known.runs.keys() {
+        assert_eq!(text.matches(&format!("\"kind\":\"execution\",\"id\":\"{id}\"")).count(), 1, "{id}");
+    }
+}
+
 #[tokio::test]
 async fn what_was_acknowledged_survives_kill_after_kill() {
     let seed = campaign::seed();
@@ -127,6 +138,9 @@ async fn what_was_acknowledged_survives_kill_after_kill() {
         runs = found.clone().unwrap_or(0);
         let found = found.and(found_loss(&host, if is_due { &all } else { &look }).await);
         assert_eq!(found, Ok(()), "seed {seed}, life {life}, killed after {moment:?}");
+        if is_due {
+            chained(&host, &all);
+        }
     }
     let held = all.len();
     assert!(held > lives, "only {held} acknowledgements in {lives} lives");

@@ -17,6 +17,9 @@ mod engine;
 /// Keys, and what other owners may see.
 mod keys;
 
+/// The audit's chain: exports, erasing, and ending a key with all that it brought.
+mod audit;
+
 /// Crashes and full disks: nothing acknowledged is lost.
 mod recovery;
 

@@ -129,6 +129,9 @@ async fn real_replies_are_as_the_document_says() {
     check("Secret", &host.send(Method::PUT, "/api/secrets/S", body).await);
     check("SecretPage", &host.get("/api/secrets").await);
     interceptors(&host, &document).await;
+    check("OwnerPage", &host.get("/api/owners").await);
+    host.send(Method::POST, "/api/keys", json!({ "name": "k", "owner": "o" })).await;
+    check("ErasedOwner", &host.send(Method::DELETE, "/api/owners/o", Value::Null).await);
     for refused in [
         host.get("/nowhere").await,
         host.run("echo@9", json!({}), json!({})).await,

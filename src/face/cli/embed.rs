@@ -166,6 +166,7 @@ pub(super) fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOp
     };
     options.workspace = Quota { bytes: settings.workspace_max_bytes, files: settings.workspace_max_files as u64 };
     options.keep_results = settings.retention_results;
+    options.keep_audit = settings.retention_audit;
     options.approval = settings.approval;
     options.webhook_attempts = u32::try_from(settings.webhooks_max_attempts).unwrap_or(u32::MAX);
     options.egress =

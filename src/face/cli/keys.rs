@@ -106,10 +106,14 @@ pub(super) struct ShowArgs {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Example:
-  skillvisor keys revoke key_0123456789abcdef0123456789abcdef")]
+  skillvisor keys revoke key_0123456789abcdef0123456789abcdef
+  skillvisor keys revoke --quarantine key_0123456789abcdef0123456789abcdef")]
 pub(super) struct RevokeArgs {
     /// Id of the key
     id: String,
+    /// Disable every skill that it registered, too, and cancel its runs and theirs
+    #[arg(long)]
+    quarantine: bool,
 }
 
 /// Give a key a new secret and print it, this once; owner, scopes and workspace stay
@@ -130,7 +134,7 @@ pub(super) async fn run(output: Output, client: &Client, command: KeysCommand) -
         KeysCommand::Create(args) => create(output, client, &args).await,
         KeysCommand::List(_) => list(output, client).await,
         KeysCommand::Show(args) => show(output, client, &args.id).await,
-        KeysCommand::Revoke(args) => revoke(output, client, &args.id).await,
+        KeysCommand::Revoke(args) => revoke(output, client, &args).await,
         KeysCommand::Rotate(args) => rotate(output, client, &args).await,
     }
 }
@@ -220,8 +224,9 @@ async fn show(output: Output, client: &Client, id: &str) -> Result<Exit, Failure
     Ok(Exit::Success)
 }
 
-async fn revoke(output: Output, client: &Client, id: &str) -> Result<Exit, Failure> {
-    client.send_empty(Method::DELETE, &["api", "keys", id]).await?;
+async fn revoke(output: Output, client: &Client, args: &RevokeArgs) -> Result<Exit, Failure> {
+    let (id, quarantine) = (&args.id, args.quarantine.then_some("true"));
+    client.remove(&["api", "keys", id], &[("quarantine", quarantine)]).await?;
     if output.json {
         output.json(&json!({ "revoked": id }))?;
     } else {

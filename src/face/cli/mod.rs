@@ -1,12 +1,13 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor`, `backup`, `restore`, `mcp`, `completions` and what has `--oci` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `backup`, `restore`, `mcp`, `completions`, `audit verify` and what has `--oci` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
 mod alias;
 mod approve;
 mod artefact;
+mod audit;
 mod backup;
 mod cancel;
 mod client;
@@ -39,6 +40,7 @@ mod mcp;
 mod mode;
 mod multipart;
 mod output;
+mod owners;
 mod partial;
 mod place;
 mod pull;
@@ -92,6 +94,10 @@ enum Command {
     Secrets(secrets::SecretsCommand),
     #[command(subcommand)]
     Interceptors(interceptors::InterceptorsCommand),
+    #[command(subcommand)]
+    Owners(owners::OwnersCommand),
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     Push(push::PushArgs),
     Pull(pull::PullArgs),
     Install(install::InstallArgs),
@@ -150,6 +156,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
     if let Command::Completions(args) = &command {
         return completions::run(context.output, args);
+    }
+    if let Command::Audit(audit::AuditCommand::Verify(args)) = &command {
+        return audit::verify(context.output, args);
     }
     let runtime = threads().build().map_err(|error| Failure::internal(format!("cannot start threads: {error}")))?;
     let result = runtime.block_on(async {
@@ -237,6 +246,8 @@ async fn carry_out(output: Output, client: &Client, command: Command) -> Result<
         Command::Keys(command) => keys::run(output, client, command).await,
         Command::Secrets(command) => secrets::run(output, client, command).await,
         Command::Interceptors(command) => interceptors::run(output, client, command).await,
+        Command::Owners(command) => owners::run(output, client, command).await,
+        Command::Audit(command) => audit::run(output, client, command).await,
         Command::Push(args) => push::run(output, client, &args).await,
         Command::Pull(args) => pull::run(output, client, &args).await,
         Command::Install(args) => install::run(output, client, &args).await,

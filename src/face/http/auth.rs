@@ -48,7 +48,10 @@ pub(super) fn known<'p>(parts: &'p Parts, app: &App, door: Door) -> Result<(Call
     let why = if secret.is_some() { "the key is unknown or no longer valid" } else { "no bearer key was sent" };
     let found = match secret {
         Some(secret) => app.host.access.authenticate(secret, door).map(|caller| (caller, secret)),
-        None => Err(without_scheme(parts)),
+        None => {
+            app.host.access.failed(door);
+            Err(without_scheme(parts))
+        }
     };
     let known = found.inspect_err(|_| {
         app.host.telemetry.http.unauthenticated(door.as_str());

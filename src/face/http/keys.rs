@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::access::NewKey;
-use crate::model::{Ceilings, Code, Error, KeyId, OwnerId, Scope, SkillName};
+use crate::model::{Ceilings, Error, KeyId, OwnerId, Scope, SkillName};
 
 use super::App;
 use super::auth::Authed;
@@ -115,7 +115,7 @@ pub(crate) async fn show(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RevokeQuery {
-    /// Whether to disable what it registered, too: this version does not.
+    /// Whether to disable every skill that it registered, too, and to cancel its runs and theirs.
     quarantine: Option<bool>,
 }
 
@@ -136,8 +136,8 @@ pub(crate) async fn revoke(
     caller.key.require(Scope::Admin)?;
     let Query(query) = query?;
     if query.quarantine == Some(true) {
-        let detail = "this version does not disable what a key registered; revoke it without `quarantine`";
-        return Err(Error::new(Code::NotSupported, detail).into());
+        app.host.quarantine(&caller, &key_id(&id)?).await?;
+        return Ok(StatusCode::NO_CONTENT);
     }
     app.host.access.revoke(&caller, &key_id(&id)?).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -3,6 +3,7 @@
 mod aliases;
 mod approval;
 mod archive;
+mod audit;
 mod auth;
 mod bodies;
 mod component;
@@ -24,6 +25,7 @@ mod metrics;
 mod openapi;
 mod opening;
 mod owner;
+mod owners;
 mod pace;
 mod problem;
 mod problem_page;
@@ -161,6 +163,10 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(keys::show, keys::revoke))
         .routes(routes!(keys::rotate))
         .routes(routes!(usage::show))
+        .routes(routes!(audit::export))
+        .routes(routes!(audit::public_key))
+        .routes(routes!(owners::list))
+        .routes(routes!(owners::erase))
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::show, secrets::put, secrets::rotate, secrets::remove))
         .routes(routes!(interceptors::list, interceptors::create))

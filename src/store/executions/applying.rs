@@ -5,11 +5,13 @@ use std::collections::{HashMap, HashSet};
 use rusqlite::{Connection, ErrorCode, params};
 
 use crate::model::{Error, ExecutionId};
+use crate::store::chain::Chain;
 use crate::store::fault::fault;
-use crate::store::journal::{Record, Step};
+use crate::store::journal::{Groups, Record, Step};
 use crate::store::queued;
 use crate::store::usage::Tally;
 
+use super::Counts;
 use super::columns::{at_end, at_start};
 use super::{beside, place};
 
@@ -62,7 +64,7 @@ pub(in crate::store) fn apply(connection: &Connection, records: &[(u64, Record)]
         .filter(|(_, record)| record.step() != Step::Open)
         .map(|(number, record)| (record.id(), *number))
         .collect();
-    let (mut begun, mut tally) = (HashSet::new(), Tally::default());
+    let (mut begun, mut ended) = (HashSet::new(), Ended::default());
     for (number, record) in records {
         let id = record.id();
         let put = match record.step() {
@@ -70,12 +72,12 @@ pub(in crate::store) fn apply(connection: &Connection, records: &[(u64, Record)]
                 begun.insert(id);
                 Ok(())
             }
-            Step::Close if begun.contains(&id) => end(connection, record, &mut tally),
-            _ => put_one(connection, record, &mut tally),
+            Step::Close if begun.contains(&id) => end(connection, record, &mut ended),
+            _ => put_one(connection, record, &mut ended),
         };
         put.or_else(|error| passed_over(id, error))?;
     }
-    tally.put(connection)?;
+    ended.write(connection)?;
     connection.prepare_cached("UPDATE journal SET applied = ?1")?.execute([last]).map(drop)
 }
 
@@ -90,19 +92,34 @@ fn passed_over(id: ExecutionId, error: rusqlite::Error) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// Puts one record into the open transaction.
-pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
-    let mut tally = Tally::default();
-    put_one(connection, record, &mut tally)?;
-    tally.put(connection)
+/// What is kept beside the rows of those that end in one transaction.
+#[derive(Default)]
+struct Ended<'a> {
+    chain: Chain,
+    counts: Counts,
+    tally: Tally<'a>,
 }
 
-fn put_one<'a>(connection: &Connection, record: &'a Record, tally: &mut Tally<'a>) -> rusqlite::Result<()> {
+impl Ended<'_> {
+    fn write(self, connection: &Connection) -> rusqlite::Result<()> {
+        self.counts.write(connection)?;
+        self.tally.put(connection)
+    }
+}
+
+/// Puts one record into the open transaction, and what is kept beside it.
+pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<()> {
+    let mut ended = Ended::default();
+    put_one(connection, record, &mut ended)?;
+    ended.write(connection)
+}
+
+fn put_one<'a>(connection: &Connection, record: &'a Record, ended: &mut Ended<'a>) -> rusqlite::Result<()> {
     let id = record.id();
     if record.step() == Step::Open {
         return record.groups().run(connection, OPEN).map(drop);
     }
-    end(connection, record, tally)?;
+    end(connection, record, ended)?;
     if record.step() == Step::CloseWaiting {
         queued::forget(connection, id)?;
     }
@@ -110,13 +127,16 @@ fn put_one<'a>(connection: &Connection, record: &'a Record, tally: &mut Tally<'a
     delete.execute(params![place(id), id.as_bytes()]).map(drop)
 }
 
-fn end<'a>(connection: &Connection, record: &'a Record, tally: &mut Tally<'a>) -> rusqlite::Result<()> {
+fn end<'a>(connection: &Connection, record: &'a Record, ended: &mut Ended<'a>) -> rusqlite::Result<()> {
     let mut groups = record.groups();
     let is_kept = groups.run(connection, RESULT)? > 0;
+    let row = groups.again(Groups::values)?;
     let is_new = groups.run(connection, END)? > 0;
     // One that is written down again counts once.
     if is_new {
         beside::put(connection, groups)?;
+        ended.counts.add(row[1].as_str().unwrap_or_default(), 1);
+        ended.chain.execution(connection, &row)?;
     }
-    tally.count(record, (is_kept, is_new))
+    ended.tally.count(record, (is_kept, is_new))
 }

@@ -25,4 +25,8 @@ macro_rules! open_as_ended {
     };
 }
 
+/// The row of an execution that ended, with its columns in the order in which records have them.
+pub(in crate::store) const ROW: &str =
+    concat!("SELECT ", at_start!(), ", ", at_end!(), " FROM ended_executions WHERE id = ?1");
+
 pub(super) use {at_end, at_start, open_as_ended};

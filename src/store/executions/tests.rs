@@ -146,20 +146,87 @@ async fn an_execution_is_seen_once_open_and_ended_and_closed_once() {
 }
 
 #[tokio::test]
-async fn a_page_of_one_owner_is_one_walk_along_an_index() {
+async fn a_page_of_one_owner_is_one_walk_along_an_index_whatever_else_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path(), Telemetry::new()).unwrap();
-    let filter = ExecutionFilter { owner: Some(OwnerId::admin()), limit: 10, ..ExecutionFilter::default() };
-    let (text, values) = page_text(Conditions::of(&filter), &filter);
+    let owned = || ExecutionFilter { owner: Some(OwnerId::admin()), limit: 50, ..ExecutionFilter::default() };
+    const OWNER: &str = "ended_executions_owner (owner=? AND id<?)";
+    let with_status = |status| ExecutionFilter { status: Some(status), ..owned() };
+    for (filter, walk) in [
+        (owned(), OWNER),
+        (with_status(Status::Success), OWNER),
+        (with_status(Status::Timeout), "ended_executions_unsuccessful (owner=? AND status=? AND id<?)"),
+        (with_status(Status::Cancelled), "ended_executions_unsuccessful (owner=? AND status=? AND id<?)"),
+        (
+            ExecutionFilter { session: Some("s".into()), ..owned() },
+            "ended_executions_session (owner=? AND session_id=? AND id<?)",
+        ),
+        (ExecutionFilter { key: Some(KeyId::generate()), ..owned() }, OWNER),
+        (ExecutionFilter { skill: Some("a".into()), ..owned() }, OWNER),
+        (ExecutionFilter { skill: Some("a@1.0.0".into()), ..owned() }, OWNER),
+        (ExecutionFilter { names: Some(vec!["a".parse().unwrap()]), ..owned() }, OWNER),
+        (ExecutionFilter { since: Some(5), ..owned() }, OWNER),
+        (ExecutionFilter { before: Some(ExecutionId::generate()), ..owned() }, OWNER),
+    ] {
+        one_walk(&store, filter, walk).await;
+    }
+    let all = ExecutionFilter { limit: 50, ..ExecutionFilter::default() };
+    let plan = plan(&store, page_text(Conditions::of(&all), &all)).await;
+    assert!(plan.contains(&"SEARCH ended_executions USING PRIMARY KEY (id<?)".to_owned()), "{plan:?}");
+}
+
+/// Of those that have ended, a page is one walk along this index, in its order; only the few that are open
+/// are sorted.
+async fn one_walk(store: &Store, filter: ExecutionFilter, walk: &str) {
+    let plan = plan(store, page_text(Conditions::of(&filter), &filter)).await;
+    let open = plan.iter().position(|step| step == "RIGHT").unwrap();
+    let ended: Vec<_> = plan[..open].iter().filter(|step| !step.contains("json_each")).collect();
+    assert_eq!(ended[..2], ["MERGE (UNION ALL)", "LEFT"], "{plan:?}");
+    assert_eq!(*ended[2], format!("SEARCH ended_executions USING INDEX {walk}"), "{plan:?}");
+    let sorts = ended.iter().any(|step| step.contains("TEMP B-TREE") || step.starts_with("SCAN"));
+    assert!(!sorts, "{plan:?}");
+    assert!(plan[open..].contains(&"SCAN open_executions".to_owned()), "{plan:?}");
+}
+
+async fn plan(store: &Store, (text, values): (String, Vec<Sql>)) -> Vec<String> {
     let plan = store.read(move |connection| {
         let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}"))?;
         explain.query_map(params_from_iter(values), |row| row.get::<_, String>("detail"))?.collect()
     });
-    let plan: Vec<String> = plan.await.unwrap();
-    let walks = |table| plan.iter().filter(|step| step.contains(table)).map(String::as_str).collect::<Vec<_>>();
-    assert_eq!(
-        walks("ended_executions"),
-        ["SEARCH ended_executions USING INDEX ended_executions_owner (owner=? AND id<?)"]
-    );
-    assert_eq!(walks("open_executions"), ["SCAN open_executions"]);
+    plan.await.unwrap()
+}
+
+#[tokio::test]
+async fn totals_are_right_whether_they_are_known_or_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), Telemetry::new()).unwrap();
+    for at in 1..=5 {
+        ended(&store, at, 10).await;
+    }
+    begun(&store, 7).await;
+    store.interrupt_open_executions(9).await.unwrap();
+    begun(&store, 10).await;
+    let total = async |owner: Option<&str>, status, since| {
+        let owner = owner.map(|owner| owner.parse().unwrap());
+        store.executions(ExecutionFilter { owner, status, since, ..ExecutionFilter::default() }).await.unwrap().total
+    };
+    for owner in [None, Some("admin")] {
+        // What every execution has, so that all are looked at.
+        for since in [None, Some(0)] {
+            assert_eq!(total(owner, None, since).await, 7);
+            assert_eq!(total(owner, Some(Status::Success), since).await, 5);
+            assert_eq!(total(owner, Some(Status::Error), since).await, 1);
+            assert_eq!(total(owner, Some(Status::Running), since).await, 1);
+        }
+    }
+    store.checkpoint(20).await.unwrap();
+    store.purge_audit(21, 4).await.unwrap();
+    let left = total(None, None, Some(0)).await;
+    assert!(left < 7);
+    assert_eq!(total(Some("admin"), None, None).await, left);
+    let erasure = store.begin_erasure(OwnerId::admin(), 1).await.unwrap();
+    store.erase_records(erasure.clone(), 0).await.unwrap();
+    assert_eq!(total(Some("admin"), None, None).await, 1, "what is open");
+    assert_eq!(total(Some(erasure.pseudonym.as_str()), None, None).await, left - 1);
+    assert_eq!(total(None, None, None).await, left);
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use rusqlite::{Connection, params};
 
 use crate::model::{Code, Error, Execution, ExecutionId, OwnerId};
+use crate::store::chain::{Chain, with_execution};
 use crate::store::journal::{MAX_RECORD, Record};
 use crate::store::usage::{self, result_bytes};
 use crate::store::{Store, key_days, parsed, together};
 
 use super::columns::{at_end, at_start};
-use super::{ArgsRecord, FinishedExecution, applying, recording};
+use super::{ArgsRecord, Counts, FinishedExecution, applying, recording};
 
 /// Which open executions do not wait for their turn.
 macro_rules! lost {
@@ -76,7 +77,10 @@ impl Store {
         match record {
             Err(error) => then(Err(Error::internal(error))),
             Ok(record) if record.len() <= MAX_RECORD => self.journal.keep(record, then),
-            Ok(record) => self.writer.send(together(move |connection| applying::put(connection, &record)), then),
+            Ok(record) => {
+                let put = move |connection: &Connection| applying::put(connection, &record);
+                self.writer.send(together(put), then);
+            }
         }
     }
 
@@ -109,7 +113,23 @@ impl Store {
             connection.execute(AGAIN, [MOST_STARTS])?;
             key_days::count_open(connection)?;
             usage::count_lost(connection, lost!())?;
+            let ended = concat!(
+                "SELECT id FROM open_executions WHERE ",
+                lost!(),
+                " AND id NOT IN (SELECT id FROM ended_executions) ORDER BY id"
+            );
+            let mut ended = connection.prepare(ended)?;
+            let ended: Vec<[u8; 16]> = ended.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
             connection.execute(END, params![Code::Interrupted.as_str(), message, at])?;
+            let (mut chain, mut counts) = (Chain::default(), Counts::default());
+            for id in &ended {
+                with_execution(connection, id, |row| {
+                    counts.add(row[1].as_str().unwrap_or_default(), 1);
+                    chain.execution(connection, row)
+                })?
+                .transpose()?;
+            }
+            counts.write(connection)?;
             let lost = connection.execute(DELETE, [])?;
             let begun = "DELETE FROM queued_requests WHERE execution_id NOT IN (SELECT id FROM open_executions)";
             connection.execute(begun, [])?;

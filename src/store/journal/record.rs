@@ -131,6 +131,7 @@ impl Values {
 }
 
 /// The groups of values of a record that are still to come.
+#[derive(Clone)]
 pub(in crate::store) struct Groups<'a>(&'a [u8]);
 
 impl<'a> Groups<'a> {

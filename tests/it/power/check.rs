@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const NAMES: &[&str] = &[
     "workspaces",
     "admin.key",
+    "audit.key",
     "blobs",
     "cache",
     "lock",

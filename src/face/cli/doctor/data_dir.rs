@@ -10,7 +10,7 @@ use crate::face::cli::table;
 use crate::files;
 use crate::host::{ADMIN_KEY_FILE, LOCK_FILE};
 use crate::secrets::KEY_FILE;
-use crate::store::{self, BACKUP_NAME, JOURNAL_NAMES};
+use crate::store::{self, AUDIT_KEY_FILE, BACKUP_NAME, JOURNAL_NAMES};
 
 use super::Check;
 
@@ -44,8 +44,10 @@ pub(super) fn checks(data_dir: &Path) -> Vec<Check> {
     let mut checks = vec![alone(data_dir)];
     checks.extend(private(data_dir, "admin key", &[ADMIN_KEY_FILE]));
     checks.extend(private(data_dir, "secrets key", &[KEY_FILE]));
+    checks.extend(private(data_dir, "audit key", &[AUDIT_KEY_FILE]));
     checks.extend(private(data_dir, "records", &RECORDS));
     checks.extend(database(data_dir));
+    checks.extend(audit(data_dir));
     checks.push(free(data_dir).unwrap_or_else(|error| unknown("free disk", &error)));
     checks.push(sync(data_dir).unwrap_or_else(|error| unknown("disk latency", &error)));
     checks
@@ -120,6 +122,22 @@ fn database(data_dir: &Path) -> Option<Check> {
     };
     let found = format!("{count} of {} versions of skills cannot be read and are left out: {first}", health.skills);
     Some(Check::fail(name, found, "publish them under other versions, or restore a backup; the rest works"))
+}
+
+/// Whether the end of the audit is as it was written. All of it is looked at by `audit verify`.
+fn audit(data_dir: &Path) -> Option<Check> {
+    let health = store::health(data_dir).ok()??;
+    if health.schema != health.newest {
+        return None;
+    }
+    Some(match health.audit {
+        Ok(last) => Check::ok("audit", format!("{last} records; the newest are as they were written")),
+        Err(why) => Check::fail(
+            "audit",
+            why,
+            "somebody changed the database: keep a copy of it, and compare `skillvisor audit export` with earlier exports",
+        ),
+    })
 }
 
 fn free(path: &Path) -> std::io::Result<Check> {
