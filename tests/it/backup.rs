@@ -154,7 +154,7 @@ async fn a_damaged_or_partial_backup_is_refused_and_nothing_of_it_stays() {
 #[tokio::test]
 async fn what_a_killed_restore_leaves_does_not_start_and_the_next_try_finishes_it() {
     let place = tempfile::tempdir().unwrap();
-    let backup = stopped_backup(place.path(), 192 << 20).await;
+    let backup = stopped_backup(place.path(), 64 << 20).await;
     let new = tempfile::tempdir().unwrap();
     let data = new.path().join("data");
     let mut child = command(&data, &["restore", backup.to_str().unwrap()]).spawn().unwrap();
@@ -168,5 +168,5 @@ async fn what_a_killed_restore_leaves_does_not_start_and_the_next_try_finishes_i
     restore(&backup, &data).expect(0);
     let host = Host::start_in(new, &[]);
     let file = host.request_as(Some(host.key()), Method::GET, "/api/workspace/big").send().await.unwrap();
-    assert_eq!(file.bytes().await.unwrap().len(), 192 << 20);
+    assert_eq!(file.bytes().await.unwrap().len(), 64 << 20);
 }

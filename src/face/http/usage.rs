@@ -216,7 +216,7 @@ fn number(day: Date) -> i64 {
 /// Executions that ended, by UTC day and outcome, what they used, what lies here now against the
 /// quotas, and today's budgets. Needs the scope `executions:read`.
 #[utoipa::path(
-    get, path = "/api/usage", tag = "executions", params(UsageQuery),
+    get, path = "/api/usage", tag = "executions", operation_id = "usage", params(UsageQuery),
     responses((status = 200, description = "What the owner uses", body = UsageBody)),
 )]
 pub(crate) async fn show(
