@@ -68,12 +68,14 @@ impl Host {
         self.end_runs_of(owner).await?;
         self.registry.erase(owner).await?;
         self.secrets.forget(owner);
+        self.interceptors.forget(owner);
         self.workspaces.erase(owner).await?;
         let mut erased = self.erase_audit(&erasure).await?;
         // What was under way when its keys ended has ended by now, and may have left something again.
         self.end_runs_of(owner).await?;
         self.registry.erase(owner).await?;
         self.secrets.forget(owner);
+        self.interceptors.forget(owner);
         self.workspaces.erase(owner).await?;
         erased += self.erase_audit(&erasure).await?;
         self.store.end_erasure(owner.clone()).await?;

@@ -143,6 +143,11 @@ impl Kept {
         }
     }
 
+    /// All of an owner's results were forgotten.
+    pub(super) fn forget(&self, owner: &OwnerId) {
+        self.0.lock().remove(owner);
+    }
+
     fn of(&self, owner: &OwnerId) -> u64 {
         self.0.lock().get(owner).copied().unwrap_or_default()
     }

@@ -9,7 +9,7 @@ use crate::model::{
 use crate::sandbox::PrepareRequest;
 use crate::sandbox::shape::Shape;
 use crate::secrets::SigningSecret;
-use crate::store::{DeadLetter, WebhookSecret, to_its_end};
+use crate::store::{Act, DeadLetter, WebhookSecret, to_its_end};
 
 use super::draft::{self, InterceptorPatch, NewInterceptor};
 use super::{Held, Interceptors};
@@ -57,7 +57,7 @@ impl Interceptors {
             updated_at: now,
         };
         self.check(&record, &caller.key).await?;
-        let all = Arc::clone(self);
+        let (all, act) = (Arc::clone(self), self.act(caller, "interceptor.create", &record));
         to_its_end(async move {
             let _alone = all.changes.lock().await;
             all.require_room(&record)?;
@@ -68,7 +68,7 @@ impl Interceptors {
                 }
                 _ => (None, Vec::new()),
             };
-            Ok((all.keep(record, sealed, true).await?, secret))
+            Ok((all.keep(act, record, sealed).await?, secret))
         })
         .await
     }
@@ -124,7 +124,8 @@ impl Interceptors {
                 record.registered_by = caller.key.id.clone();
             }
             all.check(&record, &caller.key).await?;
-            all.keep(record, Vec::new(), false).await
+            let act = all.act(&caller, "interceptor.change", &record);
+            all.keep(act, record, Vec::new()).await
         })
         .await
     }
@@ -137,9 +138,10 @@ impl Interceptors {
     pub async fn remove(self: &Arc<Self>, caller: &Caller, id: InterceptorId) -> Result<(), Error> {
         let record = self.get(caller, id)?;
         let (all, key) = (Arc::clone(self), caller.key.id.clone());
+        let act = self.act(caller, "interceptor.remove", &record);
         to_its_end(async move {
             let _alone = all.changes.lock().await;
-            if !all.store.delete_interceptor(id).await? {
+            if !all.store.by(act).delete_interceptor(id).await? {
                 return Err(Error::not_found("interceptor"));
             }
             all.book.write().remove(&id);
@@ -183,7 +185,8 @@ impl Interceptors {
             let until = record.updated_at.saturating_add(i64::from(grace_seconds) * 1000);
             let old = old.map(|old| WebhookSecret { until: Some(until), ..old });
             let secrets = std::iter::once(sealed).chain(old.filter(|_| grace_seconds > 0)).collect();
-            Ok((all.keep(record, secrets, false).await?, secret))
+            let act = all.act(&caller, "interceptor.rotate", &record);
+            Ok((all.keep(act, record, secrets).await?, secret))
         })
         .await
     }
@@ -286,6 +289,21 @@ impl Interceptors {
         Err(Error::at(Code::InvalidComponent, "/component", detail))
     }
 
+    /// What is written down of a change. Where a webhook goes is its owner's matter, and may be secret.
+    fn act(&self, caller: &Caller, act: &str, record: &InterceptorRecord) -> Act {
+        let InterceptorRecord { phases, blocking, global, enabled, skills, .. } = record;
+        let details = serde_json::json!({
+            "phases": phases, "blocking": blocking, "global": global, "enabled": enabled, "skills": skills,
+        });
+        Act::of(caller, act, self.post.clock.now_ms()).to(&record.owner, &record.name).with(&details)
+    }
+
+    /// Forgets those of an owner, as the store did.
+    pub(crate) fn forget(self: &Arc<Self>, owner: &OwnerId) {
+        self.book.write().retain(|_, held| held.record.owner != *owner);
+        self.rebuild();
+    }
+
     fn require_room(&self, record: &InterceptorRecord) -> Result<(), Error> {
         let book = self.book.read();
         let mut own = book.values().filter(|held| held.record.owner == record.owner);
@@ -303,21 +321,22 @@ impl Interceptors {
     /// Writes one down, and then has it asked. Without `secrets` it keeps those that it has.
     async fn keep(
         self: &Arc<Self>,
+        act: Act,
         record: InterceptorRecord,
         secrets: Vec<WebhookSecret>,
-        is_new: bool,
     ) -> Result<Arc<InterceptorRecord>, Error> {
         let kept = || self.book.read().get(&record.id).map(|held| held.secrets.clone()).unwrap_or_default();
         let all_secrets = if secrets.is_empty() { kept() } else { secrets.clone() };
         let entry = Arc::new(draft::entry(&record, &all_secrets)?);
-        self.store.put_interceptor(record.clone(), secrets).await?;
+        let done = act.act.clone();
+        self.store.by(act).put_interceptor(record.clone(), secrets).await?;
         let record = Arc::new(record);
         let held = Held { record: Arc::clone(&record), secrets: all_secrets, entry };
         self.book.write().insert(record.id, held);
         self.rebuild();
         tracing::info!(
             interceptor.name = %record.name, interceptor.owner = %record.owner, key.id = %record.registered_by,
-            "An interceptor was {}", if is_new { "set up" } else { "changed" },
+            "{done}",
         );
         Ok(record)
     }

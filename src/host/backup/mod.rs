@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::files;
 use crate::model::{Clock, Code, Digest, Error};
 use crate::secrets::KEY_FILE;
-use crate::store::{FILE_NAME, JOURNAL_NAMES, Snapshot};
+use crate::store::{AUDIT_KEY_FILE, FILE_NAME, JOURNAL_NAMES, Snapshot};
 
 use self::contents::{Contents, Entry};
 use self::copying::{Tree, Unfinished, copy};
@@ -29,7 +29,7 @@ pub use self::restoring::{Restored, restore};
 use super::ADMIN_KEY_FILE;
 
 /// Keys in the data directory, which a backup has only if it is asked to.
-pub const KEYS: [&str; 3] = [KEY_FILE, ADMIN_KEY_FILE, "mcp.key"];
+pub const KEYS: [&str; 4] = [KEY_FILE, AUDIT_KEY_FILE, ADMIN_KEY_FILE, "mcp.key"];
 /// How often another moment is taken because components were deleted.
 const TRIES: usize = 20;
 

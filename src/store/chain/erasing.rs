@@ -16,6 +16,18 @@ use super::export::Kept;
 /// Records, and executions of before the chain, that one step looks at: others wait meanwhile.
 const STEP: i64 = 1000;
 
+/// Tables of what owners have, whose rows go.
+const OWNED: [&str; 8] = [
+    "skill_aliases",
+    "skills",
+    "component_owners",
+    "secrets",
+    "kv_entries",
+    "kv_usage",
+    "interceptors",
+    "usage_days",
+];
+
 /// An owner that is being erased.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Erasure {
@@ -72,7 +84,7 @@ impl Store {
             let mut query = connection.prepare(
                 "WITH known (owner) AS
                  (SELECT owner FROM execution_counts UNION SELECT owner FROM keys
-                  UNION SELECT owner FROM skills UNION SELECT owner FROM secrets UNION SELECT owner FROM kv_usage
+                  UNION SELECT owner FROM skills UNION SELECT owner FROM interceptors UNION SELECT owner FROM secrets UNION SELECT owner FROM kv_usage
                   UNION SELECT owner FROM open_executions)
                  SELECT owner, (SELECT count(*) FROM keys k WHERE k.owner = known.owner AND revoked_at IS NULL),
                  (SELECT count(*) FROM skills s WHERE s.owner = known.owner AND deleted_at IS NULL),
@@ -101,7 +113,11 @@ impl Store {
                 let owner = [owner.as_str()];
                 connection
                     .execute("DELETE FROM skill_texts WHERE id IN (SELECT id FROM skills WHERE owner = ?1)", owner)?;
-                for table in ["skill_aliases", "skills", "component_owners", "secrets", "kv_entries", "kv_usage"] {
+                for table in ["webhook_secrets", "webhook_outbox"] {
+                    let of_owner = "interceptor_id IN (SELECT id FROM interceptors WHERE owner = ?1)";
+                    connection.execute(&format!("DELETE FROM {table} WHERE {of_owner}"), owner)?;
+                }
+                for table in OWNED {
                     connection.execute(&format!("DELETE FROM {table} WHERE owner = ?1"), owner)?;
                 }
                 for table in ["idempotency", "key_days"] {
@@ -163,9 +179,13 @@ impl Store {
     ///
     /// As any write.
     pub async fn end_erasure(&self, owner: OwnerId) -> Result<(), Error> {
+        self.kept.forget(&owner);
         self.write_together(move |connection| {
             overwriting(connection, |connection| {
                 connection.execute("DELETE FROM keys WHERE owner = ?1", [owner.as_str()])?;
+                // Once more, as some of its runs may have ended since.
+                connection.execute("DELETE FROM usage_days WHERE owner = ?1", [owner.as_str()])?;
+                connection.execute("DELETE FROM result_usage WHERE owner = ?1", [owner.as_str()])?;
                 connection.execute("DELETE FROM erasures WHERE owner = ?1", [owner.as_str()]).map(drop)
             })
         })
@@ -272,7 +292,13 @@ fn erase_execution(connection: &Connection, erasure: &Erasure, id: &[u8; 16]) ->
              earlier = NULL, error_message = iif(error_code IS NULL, NULL, 'erased with its owner') WHERE id = ?1",
         )?
         .execute(params![id, erasure.pseudonym.as_str(), nobody])?;
-    connection.prepare_cached("DELETE FROM execution_results WHERE execution_id = ?1")?.execute([id]).map(drop)
+    for text in [
+        "DELETE FROM execution_results WHERE execution_id = ?1",
+        "DELETE FROM interceptions WHERE execution_id = ?1",
+    ] {
+        connection.prepare_cached(text)?.execute([id])?;
+    }
+    Ok(())
 }
 
 /// Of an act in another's namespace, or on what is another's, only the part goes that is the owner's.
