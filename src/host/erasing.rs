@@ -39,7 +39,8 @@ impl Host {
             return Err(Error::new(Code::Conflict, detail));
         }
         let is_known = self.store.owners().await?.iter().any(|(known, _)| *known == owner);
-        if !is_known && !self.workspaces.has(&owner) {
+        let is_begun = self.store.erasures().await?.iter().any(|erasure| erasure.owner == owner);
+        if !is_known && !is_begun && !self.workspaces.has(&owner) {
             return Err(Error::not_found("owner"));
         }
         let now = self.clock.now_ms();
