@@ -17,16 +17,8 @@ use super::export::Kept;
 const STEP: i64 = 1000;
 
 /// Tables of what owners have, whose rows go.
-const OWNED: [&str; 8] = [
-    "skill_aliases",
-    "skills",
-    "component_owners",
-    "secrets",
-    "kv_entries",
-    "kv_usage",
-    "interceptors",
-    "usage_days",
-];
+const OWNED: [&str; 8] =
+    ["skill_aliases", "skills", "component_owners", "secrets", "kv_entries", "kv_usage", "interceptors", "usage_days"];
 
 /// An owner that is being erased.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,10 +284,9 @@ fn erase_execution(connection: &Connection, erasure: &Erasure, id: &[u8; 16]) ->
              earlier = NULL, error_message = iif(error_code IS NULL, NULL, 'erased with its owner') WHERE id = ?1",
         )?
         .execute(params![id, erasure.pseudonym.as_str(), nobody])?;
-    for text in [
-        "DELETE FROM execution_results WHERE execution_id = ?1",
-        "DELETE FROM interceptions WHERE execution_id = ?1",
-    ] {
+    for text in
+        ["DELETE FROM execution_results WHERE execution_id = ?1", "DELETE FROM interceptions WHERE execution_id = ?1"]
+    {
         connection.prepare_cached(text)?.execute([id])?;
     }
     Ok(())
