@@ -265,6 +265,7 @@ const STEPS: &[&str] = &[
     QUEUED_REQUESTS,
     JOURNAL,
     KEY_DAYS,
+    include_str!("migrations/containers.sql"),
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

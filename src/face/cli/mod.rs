@@ -1,6 +1,6 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor`, `mcp`, `completions` and what has `--oci` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `mcp`, `images`, `sandbox`, `completions` and what has `--oci` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
@@ -23,6 +23,7 @@ mod files;
 mod flags;
 mod folder;
 mod followed;
+mod images;
 mod install;
 mod json_text;
 mod keys;
@@ -43,6 +44,7 @@ mod pull;
 mod push;
 mod report;
 mod sample;
+mod sandbox;
 mod secrets;
 mod serve;
 mod show;
@@ -100,6 +102,10 @@ enum Command {
     Files(files::FilesCommand),
     Versions(versions::VersionsArgs),
     #[command(subcommand)]
+    Images(images::ImagesCommand),
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
+    #[command(subcommand)]
     Alias(alias::AliasCommand),
     Diff(diff::DiffArgs),
     Approve(approve::ApproveArgs),
@@ -149,6 +155,8 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
             Command::Serve(args) => serve::run(context, &args).await,
             Command::Doctor(args) => doctor::run(context, &args).await,
             Command::Mcp(_) => mcp::run(context).await,
+            Command::Images(command) => images::run(context, &command).await,
+            Command::Sandbox(command) => sandbox::run(context, &command).await,
             Command::Push(push::PushArgs { path, oci: Some(reference), registry, .. }) => {
                 artefact::push(context, &path, &reference, &registry).await
             }
@@ -220,9 +228,12 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Tag(args) => tag::run(output, client, &args).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
-        Command::Serve(_) | Command::Doctor(_) | Command::Mcp(_) | Command::Completions(_) => {
-            Err(Failure::internal("this command is no client"))
-        }
+        Command::Serve(_)
+        | Command::Doctor(_)
+        | Command::Mcp(_)
+        | Command::Completions(_)
+        | Command::Images(_)
+        | Command::Sandbox(_) => Err(Failure::internal("this command is no client")),
     }
 }
 
