@@ -20,9 +20,12 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::access::Access;
 use crate::egress::{EgressSettings, Guard};
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts, Interceptors, NativeInterceptor};
-use crate::model::{ApprovalPolicy, Clock, Error, Secret};
+use crate::model::{ApprovalPolicy, Clock, ContainerPolicy, Error, Secret};
 use crate::registry::Registry;
-use crate::sandbox::{CompileSettings, ReuseSettings, SandboxProvider, WasmSandbox, WasmSettings};
+use crate::sandbox::{
+    CompileSettings, ContainerSandbox, ContainerSettings, ReuseSettings, SandboxProvider, SandboxRunner, Sandboxes,
+    WasmSandbox, WasmSettings,
+};
 use crate::secrets::{KEY_FILE, KeySource, Secrets};
 use crate::sources::{SourceSettings, Sources};
 use crate::store::Store;
@@ -68,6 +71,8 @@ pub struct HostOptions {
     pub compile: CompileSettings,
     /// How far instances of skills that ask for it are used again.
     pub reuse: ReuseSettings,
+    /// What runs container skills, and which images they may name.
+    pub containers: ContainerPolicy,
     /// What may be reached beside the public internet.
     pub egress: EgressSettings,
     /// Where skills may be installed from.
@@ -117,6 +122,7 @@ impl HostOptions {
                 workers: 2,
             },
             reuse: ReuseSettings::default(),
+            containers: ContainerPolicy::default(),
             egress: EgressSettings::default(),
             sources: SourceSettings::default(),
             workspace: DEFAULT_QUOTA,
@@ -156,6 +162,7 @@ pub struct Host {
     pub(crate) telemetry: Arc<Telemetry>,
     /// Owners' files.
     pub(crate) workspaces: Arc<Workspaces>,
+    pub(crate) runner: SandboxRunner,
     _retention: Arc<AbortOnDropHandle<()>>,
     _lock: Arc<File>,
 }
@@ -192,7 +199,9 @@ impl Host {
             egress: Arc::clone(&guard),
             reuse: options.reuse,
         };
-        let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
+        let containers = containers(&dir, options.containers);
+        let runner = containers.runner();
+        let sandbox: Arc<dyn SandboxProvider> = Arc::new(Sandboxes::new(WasmSandbox::new(wasm)?, containers));
         let kept = (blobs, options.approval);
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
         let keep = (options.keep_results, options.keep_audit);
@@ -215,6 +224,7 @@ impl Host {
         };
         let executor = executor(parts, options.admission, options.queued).await?;
         let host = Self {
+            runner,
             workspaces,
             access,
             registry,
@@ -247,10 +257,16 @@ impl Host {
     /// Cancels what still runs, writes out what is under way and closes the database.
     pub async fn close(&self) {
         self.executor.stop(STOP).await;
+        self.runner.kill_all().await;
         self.interceptors.stop();
         self.access.note_failures(true);
         self.store.close().await;
     }
+}
+
+/// Where container skills run, below the data directory: what their runs need lies there meanwhile.
+pub(crate) fn containers(dir: &Path, policy: ContainerPolicy) -> ContainerSandbox {
+    ContainerSandbox::new(ContainerSettings { policy, directory: dir.join("containers") })
 }
 
 /// Forgets what is old, for as long as somebody has what this gives.

@@ -74,7 +74,7 @@
 //! ```
 //!
 //! `examples/embed.rs` in the repository is a whole program, with keys and limits. What
-//! the library does not do yet: native handlers, running container images.
+//! the library does not do yet: native handlers.
 //!
 #![doc = include_str!("../docs/ARCHITECTURE.md")]
 
@@ -119,12 +119,14 @@ pub use crate::executor::{
 };
 pub use crate::host::{Host, HostOptions, Install, Named, Queued};
 pub use crate::model::{
-    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Event, Execution, ExecutionRequest, GitPart, Heard, Limits,
-    LimitsPatch, Saying, Skill, SkillRef, SkillSource, Source, SourceRule, Status, StrictJson, compare_versions,
-    satisfies,
+    Alias, Approval, ApprovalPolicy, Caller, Code, ContainerPolicy, EngineChoice, Error, Event, Execution,
+    ExecutionRequest, GitPart, Heard, ImageRef, Limits, LimitsPatch, Saying, Skill, SkillRef, SkillSource, Source,
+    SourceRule, Status, StrictJson, compare_versions, satisfies,
 };
 pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
-pub use crate::sandbox::{CompileSettings, ReuseSettings, compile_worker};
+pub use crate::sandbox::{
+    CompileSettings, Image, ReuseSettings, SandboxConfig, SandboxResult, SandboxRunner, compile_worker,
+};
 pub use crate::sources::{Login, SourceSettings};
 pub use crate::store::{AuditExport, AuditPublicKey, AuditReport, Broken, verify_audit};
 pub use crate::workspace::Quota;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::model::ApprovalPolicy;
+use crate::model::{ApprovalPolicy, EngineChoice};
 
 use super::sources::Given;
 
@@ -196,6 +196,40 @@ impl Kind for Approvals {
             "required" => Some(ApprovalPolicy::Required),
             _ => None,
         }
+    }
+}
+
+/// What runs containers.
+pub(super) enum Engines {}
+
+impl Kind for Engines {
+    type Value = EngineChoice;
+    const WORD: &'static str = "ENGINE";
+    const ALLOWED: &'static str = "auto, podman, docker or none";
+
+    fn read(given: &Given) -> Option<EngineChoice> {
+        match given.text.as_str() {
+            "auto" => Some(EngineChoice::Auto),
+            "podman" => Some(EngineChoice::Podman),
+            "docker" => Some(EngineChoice::Docker),
+            "none" => Some(EngineChoice::None),
+            _ => None,
+        }
+    }
+}
+
+/// The name of an engine's runtime, or the path of its program.
+pub(super) enum Runtime {}
+
+impl Kind for Runtime {
+    type Value = String;
+    const WORD: &'static str = "RUNTIME";
+    const ALLOWED: &'static str = "the name of a runtime that the engine knows, such as runsc, or the path of one";
+
+    fn read(given: &Given) -> Option<String> {
+        let text = &given.text;
+        let legal = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+        (!text.is_empty() && !text.starts_with('-') && text.chars().all(legal)).then(|| text.clone())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use crate::model::SourceRule;
+use crate::model::{ImageRef, SourceRule};
 
 use super::kinds::Kind;
 use super::sources::Given;
@@ -68,6 +68,19 @@ impl Kind for SourceRules {
     const ALLOWED: &'static str = "sources with commas between, such as https://skills.example/*,oci://ghcr.io/acme/*";
 
     fn read(given: &Given) -> Option<Vec<SourceRule>> {
+        words(given, |text| text.parse().ok())
+    }
+}
+
+/// Images, maybe none.
+pub(super) enum Images {}
+
+impl Kind for Images {
+    type Value = Vec<ImageRef>;
+    const WORD: &'static str = "IMAGE[,IMAGE]";
+    const ALLOWED: &'static str = "images with commas between, such as alpine:3.20,ghcr.io/acme/tool@sha256:…";
+
+    fn read(given: &Given) -> Option<Vec<ImageRef>> {
         words(given, |text| text.parse().ok())
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::model::{ApprovalPolicy, SourceRule};
+use crate::model::{ApprovalPolicy, ContainerPolicy, EngineChoice, ImageRef, SourceRule};
 
 use super::kinds::{
-    Address, Approvals, Bytes, Count, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Optional, Path, Span,
-    Switch,
+    Address, Approvals, Bytes, Count, Engines, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Optional, Path,
+    Runtime, Span, Switch,
 };
-use super::lists::{BaseUrl, Hosts, Networks, Origins, SourceRules};
+use super::lists::{BaseUrl, Hosts, Images, Networks, Origins, SourceRules};
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
 
@@ -122,6 +122,12 @@ settings! {
         "Most calls of one instance of a skill that keeps its instances (`reuse`).";
     reuse_max_idle: usize as Count, "reuse.max_idle" = "32",
         "Most such instances that are kept between calls.";
+    containers_engine: EngineChoice as Engines, "containers.engine" = "auto",
+        "What runs container skills: podman, docker, auto for the first of them that answers, or none.";
+    containers_allowed_images: Vec<ImageRef> as Images, "containers.allowed_images" = "alpine:3.20,node:22-alpine,python:3.12-alpine",
+        "Images that container skills may name, exactly as here; with @sha256:… an image is always the same.";
+    containers_runtime: Option<String> as Optional<Runtime>, "containers.runtime" = "none",
+        "Runtime that the engine starts containers with, such as runsc; without it, the engine's own default.";
     egress_allow_cidrs: Vec<IpNet> as Networks, "egress.allow_cidrs" = "none",
         "Networks that skills may reach, and be installed from, although they are not of the public internet, where grants and ceilings allow it.";
     egress_ca_file: Option<PathBuf> as Optional<Path>, "egress.ca_file" = "none",
@@ -170,6 +176,15 @@ fn read_one<K: Kind>(
 }
 
 impl Settings {
+    /// What is said about containers.
+    pub fn containers(&self) -> ContainerPolicy {
+        ContainerPolicy {
+            engine: self.containers_engine,
+            allowed_images: self.containers_allowed_images.clone(),
+            runtime: self.containers_runtime.clone(),
+        }
+    }
+
     /// Each setting with its value and where that came from.
     pub fn explain(&self) -> Vec<Explained> {
         let explain = |setting: &Setting| {

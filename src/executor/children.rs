@@ -134,6 +134,7 @@ impl Held {
         self.require_line(pin, &line)?;
         let skill = self.executor.registry.pinned(pin.id).ok_or_else(|| gone(pin))?;
         let function_at = skill.function(function)?;
+        skill.skill.handler.require_allowed(&self.caller.key)?;
         let left = call.deadline.saturating_duration_since(started);
         let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         if left_ms == 0 {

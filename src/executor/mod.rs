@@ -266,6 +266,7 @@ impl Executor {
         }
         let skill = self.registry.resolve(&caller, &request.skill)?;
         let function = skill.function(request.skill.function())?;
+        skill.skill.handler.require_allowed(&caller.key)?;
         if request.digest.is_some_and(|digest| digest != skill.skill.handler.digest()) {
             let detail = format!("{} has the digest {}", skill.skill.address(), skill.skill.handler.digest());
             return Err(Error::at(Code::DigestMismatch, "/digest", detail));

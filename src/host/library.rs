@@ -15,6 +15,8 @@ use crate::model::{
 };
 use crate::registry::{AliasMove, Difference, Manifest, Registered, RegisteredSkill, StagedComponent};
 
+use crate::sandbox::SandboxRunner;
+
 use super::Host;
 
 /// Callers.
@@ -263,5 +265,14 @@ impl Host {
     /// As [`Host::list_executions`].
     pub async fn count_executions(&self, caller: &Caller, filter: ExecutionFilter) -> Result<u64, Error> {
         self.executor.count(caller, filter).await
+    }
+}
+
+/// Containers without a skill around them.
+impl Host {
+    /// Runs commands in images, and ends them. For the program's own work: it asks for no key and
+    /// writes no audit.
+    pub fn sandbox_runner(&self) -> SandboxRunner {
+        self.runner.clone()
     }
 }

@@ -183,6 +183,11 @@ impl Key {
         self.is_admin() || self.ceilings.reuse
     }
 
+    /// Whether it may register and run container skills.
+    pub fn may_run_containers(&self) -> bool {
+        self.is_admin() || self.ceilings.containers
+    }
+
     /// Refuses unless the key has `scope`.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod approval;
 mod ceilings;
 mod clock;
 mod code;
+mod container;
 mod error;
 mod execution;
 mod grants;
@@ -43,6 +44,7 @@ pub use self::approval::{Approval, ApprovalPolicy};
 pub use self::ceilings::{Budgets, Ceilings, RateState, Rates, StorageCeilings};
 pub use self::clock::Clock;
 pub use self::code::{Code, CodeRow};
+pub use self::container::{ContainerPolicy, ContainerProgram, EngineChoice, ImageRef};
 pub use self::error::{BoxError, Error, FieldError, MAX_DETAIL};
 pub use self::execution::{
     Caller, Denial, Door, Execution, ExecutionRequest, ExpiredResult, RunError, Status, Streams, Usage,

@@ -2,14 +2,15 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Access, Approval, Code, Digest, Error, Grants, KeyId, Limits, NetworkRule, OwnerId, Pin, Retry, SkillId, SkillName,
-    SkillSource, Tag,
+    Access, Approval, Code, ContainerProgram, Digest, Error, Grants, Key, KeyId, Limits, NetworkRule, OwnerId, Pin,
+    Retry, SkillId, SkillName, SkillSource, Tag,
 };
 
 /// How a skill is carried out.
@@ -20,13 +21,65 @@ pub enum Handler {
         /// SHA-256 of its bytes.
         digest: Digest,
     },
+    /// A command in a container image.
+    Container {
+        /// SHA-256 of the text of `program`.
+        digest: Digest,
+        /// The image and the command.
+        program: Arc<ContainerProgram>,
+    },
 }
 
 impl Handler {
     /// The digest of what runs.
     pub fn digest(&self) -> Digest {
         match self {
-            Self::Wasm { digest } => *digest,
+            Self::Wasm { digest } | Self::Container { digest, .. } => *digest,
+        }
+    }
+
+    /// A command in a container image.
+    pub fn container(program: ContainerProgram) -> Self {
+        Self::Container { digest: program.digest(), program: Arc::new(program) }
+    }
+
+    /// All that there is to run, of what is no upload.
+    pub fn program_text(&self) -> String {
+        match self {
+            Self::Wasm { .. } => String::new(),
+            Self::Container { program, .. } => program.to_text(),
+        }
+    }
+
+    /// As it is written in a manifest.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Wasm { .. } => "wasm".to_owned(),
+            Self::Container { program, .. } => program.to_handler(),
+        }
+    }
+
+    /// Whether both were written alike: the same component, or the same words for what runs.
+    pub fn is_written_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Container { program, .. }, Self::Container { program: other, .. }) => program.is_written_as(other),
+            (one, other) => one == other,
+        }
+    }
+
+    /// Refuses a kind that the ceilings of a key keep from it.
+    ///
+    /// # Errors
+    ///
+    /// `denied`.
+    pub fn require_allowed(&self, key: &Key) -> Result<(), Error> {
+        match self {
+            Self::Container { .. } if !key.may_run_containers() => {
+                let detail = "the ceilings of this key keep container skills from it; an admin opens them with \
+                              `skillvisor keys create NAME --containers`";
+                Err(Error::at(Code::Denied, "/handler", detail))
+            }
+            Self::Wasm { .. } | Self::Container { .. } => Ok(()),
         }
     }
 }

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::model::{
-    Access, Code, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, Retry, RetryPatch, SandboxFields, Schemas,
-    SkillName, Tag,
+    Access, Code, ContainerProgram, Digest, Error, Grants, Limits, LimitsPatch, Mode, OwnerId, Retry, RetryPatch,
+    SandboxFields, Schemas, SkillName, Tag,
 };
 
 use super::installing::Origin;
@@ -34,8 +34,8 @@ pub struct Manifest {
     pub description: Option<String>,
     /// One schema, or `{input, output}`.
     pub schema: Option<Value>,
-    /// How it runs: `wasm`, or `sha256:…`.
-    #[serde(alias = "handlerCode")]
+    /// How it runs: `wasm`, `sha256:…`, or `docker://…`, also as the object that says the same.
+    #[serde(alias = "handlerCode", deserialize_with = "handler_text")]
     pub handler: Option<String>,
     /// Whether it may run.
     pub enabled: Option<bool>,
@@ -90,6 +90,13 @@ pub(super) struct CheckedAlone {
     asked: LimitsPatch,
 }
 
+impl CheckedAlone {
+    /// The limits that it asks for.
+    pub(super) fn limits(&self) -> &LimitsPatch {
+        &self.asked
+    }
+}
+
 /// A manifest whose every field has been checked.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
@@ -132,10 +139,23 @@ impl Manifest {
                 .map(Some)
                 .map_err(|error: Error| Error::at(Code::InvalidManifest, "/handler", error.detail)),
             Some(_) => {
-                let detail = "this version runs the handlers `wasm` and `sha256:…` only";
+                let detail = if self.container()?.is_some() {
+                    "a container skill has no component; register it by its manifest alone (POST /api/skills/skillssh)"
+                } else {
+                    "this version runs the handlers `wasm`, `sha256:…` and `docker://…` only"
+                };
                 Err(Error::at(Code::NotSupported, "/handler", detail))
             }
         }
+    }
+
+    /// The command in an image that the handler names, if it is one.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_manifest` if it is written as one and is none.
+    pub fn container(&self) -> Result<Option<ContainerProgram>, Error> {
+        self.handler.as_deref().map_or(Ok(None), ContainerProgram::of_handler)
     }
 
     /// Checks what needs no look into the component, before one costs anything.
@@ -261,6 +281,16 @@ impl Manifest {
 /// What is wrong with a field that has more than `most` of what it is made of.
 pub(super) fn too_long(pointer: &str, most: usize, of: &str) -> Error {
     Error::at(Code::InvalidManifest, pointer, format!("has more than {most} {of}"))
+}
+
+/// A handler, which may be an object: as its text.
+fn handler_text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    match Option::<Value>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(object @ Value::Object(_)) => Ok(Some(object.to_string())),
+        Some(_) => Err(serde::de::Error::custom("`handler` is a text, or an object with `image` and `command`")),
+    }
 }
 
 fn missing(pointer: &str) -> Error {

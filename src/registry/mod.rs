@@ -13,6 +13,7 @@ mod manifest;
 mod network;
 mod owners;
 mod pins;
+mod programs;
 mod quota;
 mod readying;
 mod relevance;
@@ -202,7 +203,7 @@ impl Registry {
         loop {
             let changed = self.changed.notified();
             let current = self.skills.read().by_id.get(&skill.skill.id).cloned();
-            skill = current.ok_or_else(|| Error::not_found("skill"))?;
+            skill = self.looked(&current.ok_or_else(|| Error::not_found("skill"))?).await?;
             skill.skill.require_runnable()?;
             if skill.skill.state == SkillState::Ready {
                 return Ok(skill);

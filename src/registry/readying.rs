@@ -71,7 +71,7 @@ impl Registry {
         let digest = skill.handler.digest();
         let file = self.blob(digest);
         let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
-        PrepareRequest { owner: skill.owner.clone(), digest, file, bytes, unmetered }
+        PrepareRequest { owner: skill.owner.clone(), handler: skill.handler.clone(), digest, file, bytes, unmetered }
     }
 
     /// Has a skill that asks for it compiled without counting fuel, before it is first run.

@@ -34,10 +34,12 @@ pub enum Registered {
     Unchanged(Arc<RegisteredSkill>),
 }
 
-/// Where a component comes from.
-enum Source {
+/// Where a component, or what is in its place, comes from.
+pub(super) enum Source {
     /// It was uploaded just now.
     Uploaded(StagedComponent),
+    /// A handler says all of it.
+    Written(StagedComponent, Handler),
     /// This owner uploaded it before.
     Kept(ComponentRecord),
 }
@@ -45,7 +47,9 @@ enum Source {
 impl Source {
     fn record(&self) -> ComponentRecord {
         match self {
-            Self::Uploaded(staged) => ComponentRecord { digest: staged.digest, bytes: staged.bytes },
+            Self::Uploaded(staged) | Self::Written(staged, _) => {
+                ComponentRecord { digest: staged.digest, bytes: staged.bytes }
+            }
             Self::Kept(record) => *record,
         }
     }
@@ -53,8 +57,15 @@ impl Source {
     /// The file that has yet to be put in its place.
     fn file(&self) -> Option<&Path> {
         match self {
-            Self::Uploaded(staged) => Some(&staged.file),
+            Self::Uploaded(staged) | Self::Written(staged, _) => Some(&staged.file),
             Self::Kept(_) => None,
+        }
+    }
+
+    fn handler(&self) -> Handler {
+        match self {
+            Self::Uploaded(_) | Self::Kept(_) => Handler::Wasm { digest: self.record().digest },
+            Self::Written(_, handler) => handler.clone(),
         }
     }
 }
@@ -92,7 +103,8 @@ impl Registry {
         self.take(caller, manifest, Source::Uploaded(component), respond_async).await
     }
 
-    /// Registers a skill by manifest alone: its handler names a component this owner uploaded before.
+    /// Registers a skill by manifest alone: its handler names a component this owner uploaded before, or
+    /// says all that there is to run.
     ///
     /// # Errors
     ///
@@ -105,6 +117,9 @@ impl Registry {
         respond_async: bool,
     ) -> Result<Registered, Error> {
         caller.key.require(Scope::SkillsWrite)?;
+        if let Some(program) = manifest.container()? {
+            return self.register_program(caller, manifest, program, respond_async).await;
+        }
         let owner = owner_for(caller, &manifest)?;
         let digest = manifest.component()?.ok_or_else(unknown_component)?;
         if !self.may_reuse(&caller.key, digest) {
@@ -123,7 +138,7 @@ impl Registry {
     }
 
     /// Has the component compiled, and registers the skill once that has ended or takes long.
-    async fn take(
+    pub(super) async fn take(
         self: &Arc<Self>,
         caller: &Caller,
         manifest: Manifest,
@@ -136,23 +151,23 @@ impl Registry {
         let record = source.record();
         let mut under_way = UnderWay::begin(self, record.digest);
         let file = source.file().map_or_else(|| self.blob(record.digest), Path::to_owned);
-        let preparing = self.sandbox.prepare(prepare_request(&owner, record, &file))?;
+        let preparing = self.sandbox.prepare(prepare_request(&owner, &source, &file))?;
         let preparing = under_way.preparing.insert(preparing);
         let inspection = look(preparing, LOOK).await?;
         let parts = SkillParts { component: record, skill_md: manifest.skill_md.clone() };
         reuse::require_possible(manifest.reuse, &inspection)?;
-        let mut skill = self.draft(caller, (manifest, alone), inspection, record.digest)?;
+        let mut skill = self.draft(caller, (manifest, alone), inspection, source.handler())?;
         skill.warnings.extend(self.absent_secrets(&skill).await?);
         let patience = if respond_async { Duration::ZERO } else { PATIENCE };
-        let state = match tokio::time::timeout(patience, &mut preparing.ready).await {
+        let (state, problem) = match tokio::time::timeout(patience, &mut preparing.ready).await {
             Ok(answer) => {
                 answer.map_err(Error::internal)??;
                 self.sandbox.check(record.digest)?;
-                SkillState::Ready
+                self.standing(&skill.handler).await
             }
-            Err(_) => SkillState::Compiling,
+            Err(_) => (SkillState::Compiling, None),
         };
-        let (registry, skill) = (Arc::clone(self), Skill { state, ..skill });
+        let (registry, skill) = (Arc::clone(self), Skill { state, problem, ..skill });
         let made = serde_json::json!({ "digest": record.digest, "grants": skill.grants });
         let act = self.act(caller, "skill.register", &skill).with(&made);
         let room = (caller.key.max_storage(), act);
@@ -174,7 +189,7 @@ impl Registry {
         caller: &Caller,
         (mut manifest, alone): (Manifest, CheckedAlone),
         mut inspection: Inspection,
-        digest: Digest,
+        handler: Handler,
     ) -> Result<Skill, Error> {
         let owner = owner_for(caller, &manifest)?;
         let source = manifest.complete(&mut inspection);
@@ -205,7 +220,7 @@ impl Registry {
             name,
             version,
             description,
-            handler: Handler::Wasm { digest },
+            handler,
             schema,
             enabled: manifest.enabled.unwrap_or(true),
             mode: manifest.mode.unwrap_or(Mode::On),
@@ -297,7 +312,7 @@ impl Registry {
         act: Act,
     ) -> Result<Registered, Error> {
         let old = existing.skill;
-        if old.handler != skill.handler || old.manifest_digest != skill.manifest_digest {
+        if !old.handler.is_written_as(&skill.handler) || old.manifest_digest != skill.manifest_digest {
             let detail = format!("{} exists with other content; publish another version", old.address());
             return Err(Error::new(Code::Conflict, detail));
         }
@@ -331,7 +346,7 @@ impl Registry {
             Err(_) => return,
         };
         let (state, problem) = match result {
-            Ok(()) => (SkillState::Ready, None),
+            Ok(()) => self.standing(&skill.handler).await,
             // What was ready once is sound; the compiler of today may have had too little of something.
             Err(error) if error.code == Code::InvalidComponent && skill.state != SkillState::Ready => {
                 (SkillState::Failed, Some(error.detail))
@@ -355,9 +370,9 @@ fn too_little(memory_mb: u64, needed: u64) -> Option<String> {
     (mib > memory_mb).then(|| format!("it needs at least {mib} MiB to start; limits.memoryMb is {memory_mb}"))
 }
 
-fn prepare_request(owner: &OwnerId, record: ComponentRecord, file: &Path) -> PrepareRequest {
-    let (owner, file) = (owner.clone(), file.to_owned());
-    PrepareRequest { owner, digest: record.digest, file, bytes: record.bytes, unmetered: false }
+fn prepare_request(owner: &OwnerId, source: &Source, file: &Path) -> PrepareRequest {
+    let (owner, file, ComponentRecord { digest, bytes }) = (owner.clone(), file.to_owned(), source.record());
+    PrepareRequest { owner, handler: source.handler(), digest, file, bytes, unmetered: false }
 }
 
 fn unknown_component() -> Error {

@@ -28,6 +28,9 @@ impl Registry {
         reference: &SkillRef,
     ) -> Result<(Arc<RegisteredSkill>, tokio::fs::File), Error> {
         let found = self.get(caller, reference)?;
+        if !found.skill.handler.program_text().is_empty() {
+            return Err(Error::new(Code::NotFound, "this skill has no component; its handler says all of it"));
+        }
         let file = tokio::fs::File::open(self.blob(found.skill.handler.digest())).await;
         match file {
             Ok(file) => Ok((found, file)),

@@ -4,12 +4,16 @@
 //! executor see only this door; which engine stands behind it is its own affair.
 
 mod children;
+mod container;
+mod endings;
 mod fair;
 mod hub;
 mod journal;
 mod keyvalue;
+mod kinds;
 mod powers;
 mod printed;
+mod program;
 pub(crate) mod shape;
 mod wasm;
 
@@ -25,15 +29,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::egress::{Credentials, NetworkGrant};
 use crate::model::{
-    Denial, Digest, Error, ExecutionId, Function, Limits, OwnerId, Parties, RunError, Said, Streams, Usage,
+    Denial, Digest, Error, ExecutionId, Function, Grants, Handler, Limits, LimitsPatch, OwnerId, Parties, RunError,
+    Said, Streams, Usage,
 };
 use crate::workspace::{WorkspaceGrant, Workspaces};
 
 pub use self::children::{ChildCall, ChildReply, Children, MAX_CALL_DEPTH};
+pub use self::container::{ContainerSandbox, ContainerSettings, Image, SandboxConfig, SandboxResult, SandboxRunner};
 pub use self::fair::Fair;
 pub use self::hub::Reader;
 pub use self::journal::{Journal, Stream};
 pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
+pub use self::kinds::Sandboxes;
 pub use self::powers::Powers;
 pub use self::wasm::{
     CompileSettings, Freshness, ReuseSettings, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker,
@@ -48,6 +55,8 @@ pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a
 pub struct PrepareRequest {
     /// On whose behalf; owners wait in turn.
     pub owner: OwnerId,
+    /// How it is carried out.
+    pub handler: Handler,
     /// SHA-256 of its bytes.
     pub digest: Digest,
     /// The file with its bytes.
@@ -219,6 +228,32 @@ pub type Ended = Box<dyn FnOnce(Result<SandboxReply, Error>) + Send>;
 
 /// A place where untrusted code runs.
 pub trait SandboxProvider: Send + Sync {
+    /// Fixes what a handler leaves open and what could mean something else later, before it is
+    /// registered with these grants and limits.
+    ///
+    /// # Errors
+    ///
+    /// `grant_unsupported`, `image_not_allowed` and `invalid_manifest` for what cannot run here,
+    /// with its place.
+    fn settle<'a>(
+        &'a self,
+        handler: Handler,
+        asked: (&'a Grants, &'a LimitsPatch),
+    ) -> BoxFuture<'a, Result<Handler, Error>> {
+        let _ = asked;
+        Box::pin(std::future::ready(Ok(handler)))
+    }
+
+    /// Looks whether what runs elsewhere could run now; nothing where that is never in question.
+    ///
+    /// # Errors
+    ///
+    /// `unavailable` with the reason and what to do; `image_not_allowed`.
+    fn look<'a>(&'a self, handler: &'a Handler) -> Option<BoxFuture<'a, Result<(), Error>>> {
+        let _ = handler;
+        None
+    }
+
     /// Starts to make something ready; also after a restart, when it costs little.
     ///
     /// # Errors

@@ -280,6 +280,7 @@ const STEPS: &[&str] = &[
     INTERCEPTORS,
     AUDIT_CHAIN,
     EXECUTION_COUNTS,
+    include_str!("migrations/containers.sql"),
 ];
 
 static MIGRATIONS: LazyLock<Migrations<'static>> =

@@ -1,5 +1,7 @@
 //! The tables `skills`, `components` and `component_owners`.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::model::{Code, Digest, Error, Handler, OwnerId, Skill, SkillId, SkillSource};
@@ -98,7 +100,7 @@ impl Store {
                     "UPDATE skills SET deleted_at = NULL, grants = ?2, limits = ?3, frozen_limits = ?4,
                      registered_by = ?5, frozen_network = ?6, frozen_workspace = ?7, frozen_secrets = ?8,
                      frozen_skills = ?9, pinned = ?10, retry = ?11, public = ?12, reuse = ?13, frozen_reuse = ?14,
-                     source = ?15 WHERE id = ?1",
+                     source = ?15, container = ?16, digest = ?17 WHERE id = ?1",
                 )?
                 .execute(params![
                     skill.id.as_bytes(),
@@ -116,6 +118,8 @@ impl Store {
                     skill.reuse,
                     skill.frozen_reuse,
                     skill.source.as_ref().map(to_json),
+                    container(&skill),
+                    skill.handler.digest().as_bytes(),
                 ])?;
             update_row(connection, &skill)
         })
@@ -234,9 +238,9 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
              source_provider, grants, limits, frozen_limits, functions, imports, warnings, state, problem,
              registered_by, manifest_digest, created_at, updated_at, frozen_network,
              frozen_workspace, frozen_secrets, frozen_skills, pinned, retry, public, approval,
-             reuse, frozen_reuse, source, idempotent)
+             reuse, frozen_reuse, source, idempotent, container)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35)",
+             ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36)",
         )?
         .execute(params![
             skill.id.as_bytes(),
@@ -274,8 +278,23 @@ fn insert_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
             skill.frozen_reuse,
             skill.source.as_ref().map(to_json),
             skill.idempotent,
+            container(skill),
         ])
         .map(drop)
+}
+
+/// What runs in which image, of a skill that is no component.
+fn container(skill: &Skill) -> Option<String> {
+    match &skill.handler {
+        Handler::Wasm { .. } => None,
+        Handler::Container { program, .. } => Some(to_json(&**program)),
+    }
+}
+
+fn handler(row: &Row<'_>) -> rusqlite::Result<Handler> {
+    let digest = Digest::from_bytes(row.get("digest")?);
+    let program = row.get_ref("container")?.as_str_or_null()?.map(json_column).transpose()?;
+    Ok(program.map_or(Handler::Wasm { digest }, |program| Handler::Container { digest, program: Arc::new(program) }))
 }
 
 fn update_row(connection: &Connection, skill: &Skill) -> rusqlite::Result<()> {
@@ -314,7 +333,7 @@ pub(super) fn skill_record(row: &Row<'_>) -> rusqlite::Result<SkillRecord> {
         name: parsed(text("name")?)?,
         version: parsed(text("version")?)?,
         description: row.get("description")?,
-        handler: Handler::Wasm { digest: Digest::from_bytes(row.get("digest")?) },
+        handler: handler(row)?,
         schema: json_column(text("schema")?)?,
         enabled: row.get("enabled")?,
         mode: parsed(text("mode")?)?,

@@ -163,5 +163,8 @@ mod mcp;
 /// What the README tells people to type.
 mod readme;
 
+/// Skills in containers.
+mod containers;
+
 /// Rules about the repository itself.
 mod tidy;

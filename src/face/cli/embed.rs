@@ -169,6 +169,7 @@ pub(super) fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOp
     options.keep_audit = settings.retention_audit;
     options.approval = settings.approval;
     options.webhook_attempts = u32::try_from(settings.webhooks_max_attempts).unwrap_or(u32::MAX);
+    options.containers = settings.containers();
     options.egress =
         EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };
     options.reuse = ReuseSettings { max_calls: settings.reuse_max_calls, max_idle: settings.reuse_max_idle };

@@ -1,6 +1,6 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor`, `backup`, `restore`, `mcp`, `completions`, `audit verify` and what has `--oci` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `backup`, `restore`, `mcp`, `images`, `sandbox`, `completions`, `audit verify` and what has `--oci` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
@@ -25,6 +25,7 @@ mod files;
 mod flags;
 mod folder;
 mod followed;
+mod images;
 mod install;
 mod interceptors;
 mod json_text;
@@ -47,6 +48,7 @@ mod pull;
 mod push;
 mod report;
 mod sample;
+mod sandbox;
 mod secrets;
 mod serve;
 mod show;
@@ -111,6 +113,10 @@ enum Command {
     Files(files::FilesCommand),
     Versions(versions::VersionsArgs),
     #[command(subcommand)]
+    Images(images::ImagesCommand),
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
+    #[command(subcommand)]
     Alias(alias::AliasCommand),
     Diff(diff::DiffArgs),
     Approve(approve::ApproveArgs),
@@ -168,6 +174,8 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
             Command::Backup(args) => backup::back_up(context, args).await,
             Command::Restore(args) => backup::restore(context, &args).await,
             Command::Mcp(_) => mcp::run(context).await,
+            Command::Images(command) => images::run(context, &command).await,
+            Command::Sandbox(command) => sandbox::run(context, &command).await,
             Command::Push(push::PushArgs { path, oci: Some(reference), registry, .. }) => {
                 artefact::push(context, &path, &reference, &registry).await
             }
@@ -272,7 +280,9 @@ async fn carry_out(output: Output, client: &Client, command: Command) -> Result<
         | Command::Restore(_)
         | Command::Doctor(_)
         | Command::Mcp(_)
-        | Command::Completions(_) => Err(Failure::internal("this command is no client")),
+        | Command::Completions(_)
+        | Command::Images(_)
+        | Command::Sandbox(_) => Err(Failure::internal("this command is no client")),
     }
 }
 

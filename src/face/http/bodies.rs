@@ -23,7 +23,9 @@ pub(super) struct Manifest {
     description: Option<String>,
     /// A JSON Schema for the input, or `{input, output}`.
     schema: Option<Value>,
-    /// How it runs: `wasm`, or `sha256:…` of a component that was uploaded before.
+    /// How it runs: `wasm`, `sha256:…` of a component that was uploaded before, or a command in an
+    /// image: `docker://image command…`, or `{"image", "command"}`.
+    #[schema(value_type = Option<Value>)]
     handler: Option<String>,
     /// Whether it may run.
     enabled: Option<bool>,

@@ -36,7 +36,7 @@ pub(crate) struct SkillBody<'a> {
     #[schema(schema_with = shapes::digest)]
     digest: Digest,
     /// How it is carried out.
-    handler: &'static str,
+    handler: String,
     /// What goes in and out.
     #[schema(value_type = shapes::Schemas)]
     schema: &'a Schemas,
@@ -116,7 +116,7 @@ pub(crate) fn skill(skill: &Skill, aliases: &[Alias]) -> Value {
         version: &skill.version,
         description: &skill.description,
         digest: skill.handler.digest(),
-        handler: "wasm",
+        handler: skill.handler.to_text(),
         schema: &skill.schema,
         state: skill.state,
         problem: skill.problem.as_deref(),

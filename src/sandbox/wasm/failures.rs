@@ -4,7 +4,9 @@ use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::I32Exit;
 
 use crate::model::{Code, Limits, RunError, plain};
-use crate::sandbox::{Ends, SandboxCall};
+use crate::sandbox::SandboxCall;
+use crate::sandbox::endings::out_of_memory;
+pub(super) use crate::sandbox::endings::{cancelled, output_too_large, timeout};
 
 use super::limiter::MemoryLimiter;
 use super::preview3::MAX_TASKS;
@@ -51,32 +53,8 @@ pub(super) fn of(error: &wasmtime::Error, call: &SandboxCall, limiter: &MemoryLi
     }
 }
 
-/// The end of a run that is not to go on.
-pub(super) fn cancelled() -> RunError {
-    RunError::new(Code::Cancelled, "somebody cancelled it, its caller left, or the host stopped")
-}
-
-/// The failure of a run whose deadline passed.
-pub(super) fn timeout(call: &SandboxCall) -> RunError {
-    let (setting, value) = match call.ends {
-        Ends::Attempt => ("attemptTimeoutMs", call.limits.attempt_timeout_ms),
-        Ends::Whole => ("timeoutMs", call.limits.timeout_ms),
-    };
-    RunError::new(Code::Timeout, format!("stopped after {value} ms (limits.{setting})"))
-}
-
 fn out_of_fuel(limits: &Limits) -> RunError {
     let units = limits.fuel.units().unwrap_or_default();
     let message = format!("used up {units} units of fuel (limits.fuel)");
     RunError::new(Code::OutOfFuel, message)
-}
-
-fn out_of_memory(limits: &Limits) -> RunError {
-    let message = format!("wanted more than {} MiB of memory (limits.memoryMb)", limits.memory_mb);
-    RunError::new(Code::OutOfMemory, message)
-}
-
-pub(super) fn output_too_large(limits: &Limits) -> RunError {
-    let message = format!("gave the host more than {} bytes (limits.outputBytes)", limits.output_bytes);
-    RunError::new(Code::OutputTooLarge, message)
 }

@@ -12,7 +12,8 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
 
-use crate::sandbox::printed::clean;
+use crate::model::{Limits, RunError};
+use crate::sandbox::program::output;
 use crate::sandbox::{Journal, Stream};
 
 /// Most bytes a guest may hand over in one write.
@@ -47,14 +48,9 @@ impl CappedOutput {
         self.journal.printed(self.stream, |printed| printed.truncated)
     }
 
-    /// What was kept so far, as it is if it is UTF-8.
-    pub(super) fn text(&self) -> Option<String> {
-        self.journal.printed(self.stream, |printed| String::from_utf8(printed.bytes.clone()).ok())
-    }
-
-    /// What was kept so far, as clean text.
-    pub(super) fn clean(&self) -> String {
-        self.journal.printed(self.stream, |printed| clean(&printed.bytes, self.cap).0)
+    /// What was printed, as the output of a program.
+    pub(super) fn output(&self, limits: &Limits) -> Result<String, RunError> {
+        self.journal.printed(self.stream, |printed| output(printed, limits))
     }
 
     /// What was kept, as clean text, and whether something was thrown away.

@@ -1,17 +1,16 @@
 //! Programs (SPEC §4, shapes 3 and 5): the arguments as JSON on stdin, the result on stdout.
 
-use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
 use wasmtime::component::{ComponentExportIndex, InstancePre};
 use wasmtime::{Result, Store};
 use wasmtime_wasi::I32Exit;
 
-use crate::model::{Code, Limits, RunError};
+use crate::model::Limits;
 use crate::sandbox::SandboxCall;
+use crate::sandbox::program::exit_nonzero;
+pub(super) use crate::sandbox::program::text;
 
 use super::failures::output_too_large;
-use super::output::CappedOutput;
-use super::run::{Called, output_bytes};
+use super::run::Called;
 use super::state::State;
 
 /// Runs a component with a `wasi:cli/run`.
@@ -61,38 +60,5 @@ fn outcome(state: &mut State, ended: Result<i32>, limits: &Limits) -> Called {
     };
     state.exit_code = Some(code);
     // A program that could not print all that it wanted may have ended itself for that.
-    if code == 0 || state.stdout.is_full() { Ok(output(&state.stdout, limits)) } else { Ok(Err(exit_nonzero(code))) }
-}
-
-fn exit_nonzero(code: i32) -> RunError {
-    RunError {
-        code: Code::ExitNonzero,
-        message: format!("the program ended with the exit code {code}; what it printed may say why"),
-        detail: Some(json!({ "exitCode": code })),
-    }
-}
-
-/// What was printed: as it is if that is JSON, `null` if it is nothing, and else as a text.
-fn output(stdout: &CappedOutput, limits: &Limits) -> Result<String, RunError> {
-    if stdout.is_full() {
-        return Err(output_too_large(limits));
-    }
-    if let Some(text) = stdout.text() {
-        let text = text.trim();
-        if text.is_empty() {
-            return Ok("null".into());
-        }
-        if serde_json::from_str::<&RawValue>(text).is_ok() {
-            return Ok(text.to_owned());
-        }
-    }
-    text(&stdout.clean(), limits)
-}
-
-/// A text as JSON, if that is no longer than an output may be.
-pub(super) fn text(text: &str, limits: &Limits) -> Result<String, RunError> {
-    match to_raw_value(text) {
-        Ok(json) if json.get().len() <= output_bytes(limits) => Ok(json.get().to_owned()),
-        _ => Err(output_too_large(limits)),
-    }
+    if code == 0 || state.stdout.is_full() { Ok(state.stdout.output(limits)) } else { Ok(Err(exit_nonzero(code))) }
 }

@@ -14,6 +14,8 @@ use crate::egress::Guard;
 use crate::model::{Code, Digest, Error, Limits, RunError, Usage, plain};
 use crate::sandbox::{Ended, ReadyRun, SandboxCall, SandboxReply};
 
+pub(super) use crate::sandbox::program::output_bytes;
+
 use super::budget::{Budget, Share};
 use super::components::{Entry, Loaded};
 use super::idle::{Held, Idle, Kept, ReuseSettings, Whose};
@@ -342,10 +344,6 @@ fn exit_code<E>(called: &Option<Result<Called, E>>) -> Option<i32> {
         Some(Ok(Err(error))) => error.downcast_ref::<I32Exit>().map(|exit| exit.0),
         _ => None,
     }
-}
-
-pub(super) fn output_bytes(limits: &Limits) -> usize {
-    usize::try_from(limits.output_bytes).unwrap_or(usize::MAX >> 1)
 }
 
 /// Takes a guest's text as output: within its limit, and JSON.

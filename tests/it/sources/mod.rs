@@ -8,6 +8,8 @@ mod folders;
 mod registries;
 /// Artefacts, in a real registry.
 mod registry;
+
+pub(crate) use self::registry::Registry;
 /// A server to fetch from.
 mod site;
 

@@ -15,9 +15,9 @@ const PROGRAM: &str = "docker-registry";
 const HTPASSWD: &str = "ada:$2b$05$abcdefghijklmnopqrstuutXu9KzOt.1yBoZUeFWoT/914/JfszCO\n";
 
 /// A real registry on a port of its own. It ends when dropped.
-pub(super) struct Registry {
+pub(crate) struct Registry {
     child: Child,
-    pub(super) address: String,
+    pub(crate) address: String,
     _dir: TempDir,
 }
 
@@ -28,7 +28,7 @@ impl Registry {
         clippy::print_stderr,
         reason = "no setting of the program; whoever tests should know"
     )]
-    pub(super) fn start(is_private: bool) -> Option<Self> {
+    pub(crate) fn start(is_private: bool) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mut config = json!({
             "version": 0.1, "log": { "level": "info", "formatter": "json" },

@@ -1,5 +1,6 @@
 //! `skillvisor doctor`.
 
+mod containers;
 mod data_dir;
 mod limits;
 mod machine;
@@ -82,6 +83,7 @@ pub(super) async fn run(context: &Context, args: &DoctorArgs) -> Result<Exit, Fa
         checks.extend(data_dir::checks(&settings.data_dir));
         checks.push(server::check(&settings.data_dir).await);
         checks.extend(tls(settings));
+        checks.push(containers::check(context, settings).await);
     }
     checks.extend(machine::checks());
     let (check, freshness) = sandbox::check().await;

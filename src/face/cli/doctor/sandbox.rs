@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::egress::Guard;
 use crate::files;
-use crate::model::{Digest, Error, OwnerId};
+use crate::model::{Digest, Error, Handler, OwnerId};
 use crate::sandbox::{
     Freshness, PrepareRequest, SandboxCall, SandboxProvider, THIS_PROGRAM, WasmSandbox, WasmSettings,
 };
@@ -71,8 +71,14 @@ async fn measure(scratch: &Path) -> Result<Freshness, Error> {
         reuse: options.reuse,
     })?;
     let digest = Digest::of(HELLO);
-    let request =
-        PrepareRequest { owner: OwnerId::system(), digest, file, bytes: HELLO.len() as u64, unmetered: false };
+    let request = PrepareRequest {
+        owner: OwnerId::system(),
+        handler: Handler::Wasm { digest },
+        digest,
+        file,
+        bytes: HELLO.len() as u64,
+        unmetered: false,
+    };
     sandbox.prepare(request)?.ready.await.map_err(Error::internal)??;
     sandbox.freshness(SandboxCall::detached(digest, ARGS), ROUNDS).await
 }

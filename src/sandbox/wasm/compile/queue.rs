@@ -228,11 +228,12 @@ impl Drop for Running<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Digest;
+    use crate::model::{Digest, Handler};
 
     fn job(owner: &str, bytes: u64) -> Job {
         let request = PrepareRequest {
             owner: owner.parse().unwrap(),
+            handler: Handler::Wasm { digest: Digest::of(owner.as_bytes()) },
             digest: Digest::of(owner.as_bytes()),
             file: "/nowhere".into(),
             bytes,
