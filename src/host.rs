@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
+use crate::catalogue::{self, CatalogueSettings};
 use crate::egress::{EgressSettings, Guard};
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts};
 use crate::model::{ApprovalPolicy, Clock, Error, Secret};
@@ -74,6 +75,8 @@ pub struct HostOptions {
     pub keep_results: Duration,
     /// Whether versions that may do more than the one before have to be accepted.
     pub approval: ApprovalPolicy,
+    /// The skills that are there without an upload; [`CatalogueSettings::off`] for none.
+    pub catalogue: CatalogueSettings,
     /// What becomes of runs that waited when the host stopped.
     pub queued: Queued,
     /// When runs are written down; something else than promised only to measure what that costs.
@@ -110,6 +113,7 @@ impl HostOptions {
             secrets_key: None,
             keep_results: Duration::from_secs(24 * 60 * 60),
             approval: ApprovalPolicy::None,
+            catalogue: CatalogueSettings::default(),
             queued: Queued::Begun,
             audit: Audit::default(),
             clock: Clock::System,
@@ -175,6 +179,7 @@ impl Host {
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(WasmSandbox::new(wasm)?);
         let kept = (blobs, options.approval);
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
+        catalogue::load(&registry, &options.catalogue, &temporary).await?;
         let (keep, clock) = (options.keep_results, options.clock.clone());
         let retention = Retention { store: store.clone(), clock, telemetry: Arc::clone(&telemetry), keep };
         let parts = ExecutorParts {

@@ -64,6 +64,8 @@
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod access;
 #[cfg_attr(not(internals), doc(hidden))]
+pub mod catalogue;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod config;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod egress;
@@ -93,13 +95,14 @@ pub mod workspace;
 mod files;
 
 pub use crate::access::{Access, NewKey};
+pub use crate::catalogue::CatalogueSettings;
 pub use crate::egress::EgressSettings;
 pub use crate::executor::{AdmissionSettings, ExecutionFilter, ExecutionPage, Following, Once, Told};
 pub use crate::host::{Host, HostOptions, Install, Named, Queued};
 pub use crate::model::{
-    Alias, Approval, ApprovalPolicy, Caller, Code, Error, Event, Execution, ExecutionRequest, GitPart, Heard, Limits,
-    LimitsPatch, Saying, Skill, SkillRef, SkillSource, Source, SourceRule, Status, StrictJson, compare_versions,
-    satisfies,
+    Alias, Approval, ApprovalPolicy, Caller, Code, Disabled, Error, Event, Execution, ExecutionRequest, GitPart, Heard,
+    Limits, LimitsPatch, Saying, Skill, SkillRef, SkillSource, Source, SourceRule, Status, StrictJson,
+    compare_versions, satisfies,
 };
 pub use crate::registry::{AliasMove, Change, ChangeKind, Difference, Manifest, Registered, RegisteredSkill};
 pub use crate::sandbox::{CompileSettings, ReuseSettings, compile_worker};

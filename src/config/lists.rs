@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use crate::model::SourceRule;
+use crate::model::{Disabled, SourceRule};
 
 use super::kinds::Kind;
 use super::sources::Given;
@@ -69,6 +69,19 @@ impl Kind for SourceRules {
 
     fn read(given: &Given) -> Option<Vec<SourceRule>> {
         words(given, |text| text.parse().ok())
+    }
+}
+
+/// Skills of the catalogue, maybe none or all.
+pub(super) enum CatalogueNames {}
+
+impl Kind for CatalogueNames {
+    type Value = Disabled;
+    const WORD: &'static str = "NAME[,NAME]";
+    const ALLOWED: &'static str = "names of skills with commas between, such as web-fetch,http-request, or all";
+
+    fn read(given: &Given) -> Option<Disabled> {
+        given.text.parse().ok()
     }
 }
 

@@ -8,6 +8,7 @@ mod approval;
 mod ceilings;
 mod clock;
 mod code;
+mod disabled;
 mod error;
 mod execution;
 mod grants;
@@ -42,6 +43,7 @@ pub use self::approval::{Approval, ApprovalPolicy};
 pub use self::ceilings::{Budgets, Ceilings, RateState, Rates, StorageCeilings};
 pub use self::clock::Clock;
 pub use self::code::{Code, CodeRow};
+pub use self::disabled::Disabled;
 pub use self::error::{BoxError, Error, FieldError, MAX_DETAIL};
 pub use self::execution::{
     Caller, Denial, Door, Execution, ExecutionRequest, ExpiredResult, RunError, Status, Streams, Usage,
@@ -64,7 +66,7 @@ pub use self::secret::{MIN_ADMIN_KEY_CHARS, Secret};
 pub use self::secret_value::{MAX_SECRET_BYTES, MIN_SECRET_BYTES, SecretValue};
 pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
 pub use self::skill_md::{MAX_SKILL_MD_BYTES, NO_MANIFEST_BLOCK, manifest_block, without_manifest};
-pub use self::skill_ref::{SkillRef, VersionSelector};
+pub use self::skill_ref::{SkillRef, VersionSelector, known_as};
 pub use self::source::{GitPart, OciReference, SkillSource, Source, SourceRule};
 pub use self::text::{clip, plain, quotable, steers};
 pub use self::version::{compare_versions, satisfies};

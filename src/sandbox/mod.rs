@@ -37,7 +37,7 @@ pub use self::keyvalue::{KeyPage, KeyValue, Versioned};
 pub use self::powers::Powers;
 pub use self::wasm::{
     CompileSettings, Freshness, ReuseSettings, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker,
-    compile_worker_main,
+    compile_worker_main, look_into,
 };
 
 /// A future behind an interface.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::catalogue::CatalogueSettings;
 use crate::config::{ConfigError, Settings};
 use crate::egress::{self, EgressSettings};
 use crate::executor::{AdmissionSettings, Audit};
@@ -167,6 +168,8 @@ fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOptions, Fail
     options.workspace = Quota { bytes: settings.workspace_max_bytes, files: settings.workspace_max_files as u64 };
     options.keep_results = settings.retention_results;
     options.approval = settings.approval;
+    options.catalogue =
+        CatalogueSettings { disabled: settings.catalogue_disabled.clone(), dir: settings.catalogue_dir.clone() };
     options.egress =
         EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };
     options.reuse = ReuseSettings { max_calls: settings.reuse_max_calls, max_idle: settings.reuse_max_idle };

@@ -1,6 +1,6 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor`, `mcp`, `completions` and what has `--oci` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `mcp`, `test`, `completions` and what has `--oci` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
@@ -23,6 +23,7 @@ mod files;
 mod flags;
 mod folder;
 mod followed;
+mod golden;
 mod install;
 mod json_text;
 mod keys;
@@ -88,6 +89,7 @@ enum Command {
     #[command(subcommand)]
     Secrets(secrets::SecretsCommand),
     Push(push::PushArgs),
+    Test(golden::TestArgs),
     Pull(pull::PullArgs),
     Install(install::InstallArgs),
     Exec(exec::ExecArgs),
@@ -149,6 +151,7 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
             Command::Serve(args) => serve::run(context, &args).await,
             Command::Doctor(args) => doctor::run(context, &args).await,
             Command::Mcp(_) => mcp::run(context).await,
+            Command::Test(args) => golden::run(context, &args).await,
             Command::Push(push::PushArgs { path, oci: Some(reference), registry, .. }) => {
                 artefact::push(context, &path, &reference, &registry).await
             }
@@ -220,7 +223,7 @@ async fn call(output: Output, client: &Client, command: Command) -> Result<Exit,
         Command::Tag(args) => tag::run(output, client, &args).await,
         Command::Enable(args) => enable::run(output, client, &args.reference, true).await,
         Command::Disable(args) => enable::run(output, client, &args.reference, false).await,
-        Command::Serve(_) | Command::Doctor(_) | Command::Mcp(_) | Command::Completions(_) => {
+        Command::Serve(_) | Command::Doctor(_) | Command::Mcp(_) | Command::Test(_) | Command::Completions(_) => {
             Err(Failure::internal("this command is no client"))
         }
     }
