@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::access::Access;
+use crate::catalogue::{self, CatalogueSettings};
 use crate::egress::{EgressSettings, Guard};
 use crate::executor::{AdmissionSettings, Audit, Executor, ExecutorParts, Interceptors, NativeInterceptor};
 use crate::model::{ApprovalPolicy, Clock, ContainerPolicy, Error, Secret};
@@ -88,6 +89,8 @@ pub struct HostOptions {
     pub keep_audit: Option<Duration>,
     /// Whether versions that may do more than the one before have to be accepted.
     pub approval: ApprovalPolicy,
+    /// The skills that are there without an upload; [`CatalogueSettings::off`] for none.
+    pub catalogue: CatalogueSettings,
     /// What becomes of runs that waited when the host stopped.
     pub queued: Queued,
     /// Interceptors of the embedding program. They stand around runs from the first one on.
@@ -130,6 +133,7 @@ impl HostOptions {
             keep_results: Duration::from_secs(24 * 60 * 60),
             keep_audit: None,
             approval: ApprovalPolicy::None,
+            catalogue: CatalogueSettings::default(),
             queued: Queued::Begun,
             interceptors: Vec::new(),
             webhook_attempts: 8,
@@ -204,6 +208,7 @@ impl Host {
         let sandbox: Arc<dyn SandboxProvider> = Arc::new(Sandboxes::new(WasmSandbox::new(wasm)?, containers));
         let kept = (blobs, options.approval);
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
+        catalogue::load(&registry, &options.catalogue, &temporary).await?;
         let keep = (options.keep_results, options.keep_audit);
         let retention = retention((&store, &access, &telemetry), &options.clock, keep);
         let (kept, settings) = ((&store, &access, &secrets), (&options.clock, options.webhook_attempts));

@@ -83,6 +83,8 @@
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod access;
 #[cfg_attr(not(internals), doc(hidden))]
+pub mod catalogue;
+#[cfg_attr(not(internals), doc(hidden))]
 pub mod config;
 #[cfg_attr(not(internals), doc(hidden))]
 pub mod egress;
@@ -112,6 +114,7 @@ pub mod workspace;
 mod files;
 
 pub use crate::access::{Access, NewKey};
+pub use crate::catalogue::CatalogueSettings;
 pub use crate::egress::EgressSettings;
 pub use crate::executor::{
     AdmissionSettings, After, Asked, Before, ExecutionFilter, ExecutionPage, Following, Interceptor, InterceptorPatch,
@@ -119,7 +122,7 @@ pub use crate::executor::{
 };
 pub use crate::host::{Host, HostOptions, Install, Named, Queued};
 pub use crate::model::{
-    Alias, Approval, ApprovalPolicy, Caller, Code, ContainerPolicy, EngineChoice, Error, Event, Execution,
+    Alias, Approval, ApprovalPolicy, Caller, Code, ContainerPolicy, Disabled, EngineChoice, Error, Event, Execution,
     ExecutionRequest, GitPart, Heard, ImageRef, Limits, LimitsPatch, Saying, Skill, SkillRef, SkillSource, Source,
     SourceRule, Status, StrictJson, compare_versions, satisfies,
 };

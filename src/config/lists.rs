@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-use crate::model::{ImageRef, SourceRule};
+use crate::model::{Disabled, ImageRef, SourceRule};
 
 use super::kinds::Kind;
 use super::sources::Given;
@@ -82,6 +82,19 @@ impl Kind for Images {
 
     fn read(given: &Given) -> Option<Vec<ImageRef>> {
         words(given, |text| text.parse().ok())
+    }
+}
+
+/// Skills of the catalogue, maybe none or all.
+pub(super) enum CatalogueNames {}
+
+impl Kind for CatalogueNames {
+    type Value = Disabled;
+    const WORD: &'static str = "NAME[,NAME]";
+    const ALLOWED: &'static str = "names of skills with commas between, such as web-fetch,http-request, or all";
+
+    fn read(given: &Given) -> Option<Disabled> {
+        given.text.parse().ok()
     }
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::model::{ApprovalPolicy, ContainerPolicy, EngineChoice, ImageRef, SourceRule};
+use crate::model::{ApprovalPolicy, ContainerPolicy, Disabled, EngineChoice, ImageRef, SourceRule};
 
 use super::kinds::{
     Address, Approvals, Bytes, Count, Engines, Kind, Lifetime, LogFilter, LogFormat, Mebibytes, Millis, Optional, Path,
     Runtime, Span, Switch,
 };
-use super::lists::{BaseUrl, Hosts, Images, Networks, Origins, SourceRules};
+use super::lists::{BaseUrl, CatalogueNames, Hosts, Images, Networks, Origins, SourceRules};
 use super::sources::{Given, Source};
 use super::{ConfigError, Explained};
 
@@ -102,6 +102,10 @@ settings! {
         "Address and port of a listener of its own for /metrics, which asks for no key and so must be a loopback address, unless behind_proxy says otherwise. Without it, /metrics is there for admin keys.";
     approval: ApprovalPolicy as Approvals, "approval" = "none",
         "Whether a version whose grants, functions, descriptions or schemas are more than those of the one before waits until a key with skills:approve accepts it: none or required.";
+    catalogue_disabled: Disabled as CatalogueNames, "catalogue.disabled" = "none",
+        "Skills that come with the host and are left out, by name; all leaves out all that are built in.";
+    catalogue_dir: Option<PathBuf> as Optional<Path>, "catalogue.dir" = "none",
+        "Directory of skill folders (SKILL.md and a component, in a folder of the skill's name) that are there for every key, as the built-in ones are. A folder takes the place of the built-in skill of its name, for good or to stay with one version.";
     upload_max_bytes: u64 as Bytes, "upload.max_bytes" = "64MiB",
         "Largest upload.";
     concurrency_host: usize as Count, "concurrency.host" = "256",

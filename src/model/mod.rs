@@ -9,6 +9,7 @@ mod ceilings;
 mod clock;
 mod code;
 mod container;
+mod disabled;
 mod error;
 mod execution;
 mod grants;
@@ -45,6 +46,7 @@ pub use self::ceilings::{Budgets, Ceilings, RateState, Rates, StorageCeilings};
 pub use self::clock::Clock;
 pub use self::code::{Code, CodeRow};
 pub use self::container::{ContainerPolicy, ContainerProgram, EngineChoice, ImageRef};
+pub use self::disabled::Disabled;
 pub use self::error::{BoxError, Error, FieldError, MAX_DETAIL};
 pub use self::execution::{
     Caller, Denial, Door, Execution, ExecutionRequest, ExpiredResult, RunError, Status, Streams, Usage,
@@ -70,7 +72,7 @@ pub use self::secret::{MIN_ADMIN_KEY_CHARS, Secret};
 pub use self::secret_value::{MAX_SECRET_BYTES, MIN_SECRET_BYTES, SecretValue};
 pub use self::skill::{Function, Handler, Mode, Schemas, Skill, SkillState};
 pub use self::skill_md::{MAX_SKILL_MD_BYTES, NO_MANIFEST_BLOCK, manifest_block, without_manifest};
-pub use self::skill_ref::{SkillRef, VersionSelector};
+pub use self::skill_ref::{SkillRef, VersionSelector, known_as};
 pub use self::source::{GitPart, OciReference, SkillSource, Source, SourceRule};
 pub use self::text::{clip, plain, quotable, steers};
 pub use self::version::{compare_versions, satisfies};

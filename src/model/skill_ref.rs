@@ -19,6 +19,23 @@ pub enum VersionSelector {
     Alias(String),
 }
 
+/// What the catalogue's skills were called by OmniRoute, and are called here. No skill's name has a
+/// `_`, so that an old name is never another's.
+const OLD_NAMES: &[(&str, &str)] = &[
+    ("file_delete", "file-delete"),
+    ("file_list", "file-list"),
+    ("file_read", "file-read"),
+    ("file_search", "file-search"),
+    ("file_write", "file-write"),
+    ("http_request", "http-request"),
+    ("web_fetch", "web-fetch"),
+];
+
+/// The name that is meant by one that may be old.
+pub fn known_as(name: &str) -> &str {
+    OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new)
+}
+
 /// A skill as a caller names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkillRef {
@@ -67,7 +84,7 @@ impl FromStr for SkillRef {
             None => (address, VersionSelector::Latest),
         };
         // A name that cannot exist is a name that does not exist.
-        let name = name.parse().map_err(|_| Error::not_found("skill"))?;
+        let name = known_as(name).parse().map_err(|_| Error::not_found("skill"))?;
         Ok(Self::Name { name, version, function })
     }
 }

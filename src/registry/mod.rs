@@ -23,6 +23,7 @@ mod schema;
 mod secrets;
 mod skill_md;
 mod staging;
+mod supplied;
 mod tools;
 mod under_way;
 mod upload;
@@ -58,6 +59,7 @@ pub use self::listing::Place;
 pub use self::manifest::Manifest;
 pub use self::schema::Checker;
 pub use self::staging::StagedComponent;
+pub(crate) use self::supplied::Supplied;
 pub use self::tools::ToolRef;
 pub use self::upload::Registered;
 

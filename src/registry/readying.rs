@@ -28,6 +28,11 @@ impl Registry {
             self.skills.write().put(RegisteredSkill::new(compiling));
             waiting.push(registered);
         }
+        self.line_up_now(waiting);
+    }
+
+    /// Lines up all, or as many as there is room for, and the rest as the queue empties.
+    pub(super) fn line_up_now(self: &Arc<Self>, waiting: Vec<Arc<RegisteredSkill>>) {
         let waiting = self.line_up(waiting);
         if !waiting.is_empty() {
             tokio::spawn(line_up_all(Arc::downgrade(self), waiting));

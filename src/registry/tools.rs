@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::model::{Caller, Error, Mode, Scope, SkillName, SkillRef, SkillState, VersionSelector};
+use crate::model::{Caller, Error, Mode, Scope, SkillName, SkillRef, SkillState, VersionSelector, known_as};
 
 use super::{RegisteredSkill, Registry};
 
@@ -113,6 +113,7 @@ impl Registry {
     /// `not_found`.
     pub fn tool(&self, caller: &Caller, name: &str) -> Result<ToolRef, Error> {
         let unknown = || Error::not_found("tool");
+        let name = known_as(name);
         let named = |skill: &Arc<RegisteredSkill>| skill.tools().into_iter().find(|tool| tool.name == name);
         // A skill's name has no `_`, so that most names are found without a search.
         let skill = name.split_once("__").map_or(name, |(skill, _)| skill);

@@ -184,7 +184,7 @@ impl Registry {
     }
 
     /// The skill that manifest and component make together.
-    fn draft(
+    pub(super) fn draft(
         &self,
         caller: &Caller,
         (mut manifest, alone): (Manifest, CheckedAlone),
@@ -255,7 +255,7 @@ impl Registry {
 
     /// Moves the bytes to their place and writes the rows, in this order: a crash in between
     /// leaves a file without a row, which the next start removes.
-    async fn keep(
+    pub(super) async fn keep(
         &self,
         skill: Skill,
         (parts, file): (SkillParts, Option<&Path>),

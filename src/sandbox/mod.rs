@@ -44,7 +44,7 @@ pub use self::kinds::Sandboxes;
 pub use self::powers::Powers;
 pub use self::wasm::{
     CompileSettings, Freshness, ReuseSettings, THIS_PROGRAM, WasmSandbox, WasmSettings, compile_worker,
-    compile_worker_main,
+    compile_worker_main, look_into,
 };
 
 /// A future behind an interface.

@@ -186,6 +186,35 @@ impl Store {
 }
 
 impl Store {
+    /// The versions of this owner that were deleted, as name and version.
+    ///
+    /// # Errors
+    ///
+    /// As any read.
+    pub async fn deleted_versions(&self, owner: OwnerId) -> Result<Vec<(String, String)>, Error> {
+        const DELETED: &str = "SELECT name, version FROM skills WHERE owner = ?1 AND deleted_at IS NOT NULL";
+        self.read(move |connection| {
+            let mut query = connection.prepare_cached(DELETED)?;
+            query.query_map([owner.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })
+        .await
+    }
+
+    /// Removes a version as if it had never been, so that something else can take its place; says
+    /// whether its component's file may go.
+    ///
+    /// # Errors
+    ///
+    /// As any write.
+    pub async fn erase_skill(&self, id: SkillId, digest: Digest) -> Result<bool, Error> {
+        self.write_together(move |connection| {
+            connection.prepare_cached("DELETE FROM skills WHERE id = ?1")?.execute([id.as_bytes()])?;
+            forget_text(connection, id)?;
+            forget_component(connection, digest)
+        })
+        .await
+    }
+
     /// Bytes of all components that this owner has uploaded and has a skill of.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use skillvisor::model::{Digest, OwnerId, Scope, Secret, SkillState};
 use skillvisor::{
-    Caller, Code, Error, ExecutionFilter, ExecutionRequest, Host, HostOptions, Install, Manifest, NewKey, Registered,
-    Status,
+    Caller, CatalogueSettings, Code, Error, ExecutionFilter, ExecutionRequest, Host, HostOptions, Install, Manifest,
+    NewKey, Registered, Status,
 };
 use tempfile::TempDir;
 
@@ -16,7 +16,9 @@ use crate::support::guest;
 /// A host in this process; its components are compiled by `program`.
 async fn open(program: &str) -> (Host, TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    let host = Host::open(HostOptions::new(dir.path().join("data"), program)).await.unwrap();
+    let mut options = HostOptions::new(dir.path().join("data"), program);
+    options.catalogue = CatalogueSettings::off();
+    let host = Host::open(options).await.unwrap();
     (host, dir)
 }
 

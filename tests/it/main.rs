@@ -66,6 +66,8 @@ mod sources;
 /// Secrets: put into requests, and found nowhere else.
 mod secrets;
 
+/// Skills that are there without an upload.
+mod catalogue;
 /// The command line, as a process.
 mod cli;
 /// Skill folders, and what is told of their manifests.

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use skillvisor::model::SkillState;
-use skillvisor::{Caller, Code, Error, ExecutionRequest, Host, HostOptions, Manifest, Registered, Status};
+use skillvisor::{
+    Caller, CatalogueSettings, Code, Error, ExecutionRequest, Host, HostOptions, Manifest, Registered, Status,
+};
 
 use crate::support::{guest, until};
 
@@ -25,7 +27,9 @@ async fn open(dir: &Path) -> (Host, Caller) {
     let script = script.replace("$(cat ", "$(/bin/cat ").replace("exec sleep", "exec /bin/sleep");
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let host = Host::open(HostOptions::new(dir.join("data"), program)).await.unwrap();
+    let mut options = HostOptions::new(dir.join("data"), program);
+    options.catalogue = CatalogueSettings::off();
+    let host = Host::open(options).await.unwrap();
     let caller = host.admin().unwrap();
     (host, caller)
 }

@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
+use skillvisor::CatalogueSettings;
 use skillvisor::face::http::{HttpOptions, Pace, Server};
 use skillvisor::host::{Host, HostOptions};
 use tempfile::TempDir;
@@ -33,7 +34,8 @@ impl Serving {
     /// Takes components of at most `max_upload_bytes`.
     async fn with_uploads_to(max_upload_bytes: u64, pace: Pace) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options = HostOptions::new(dir.path().join("data"), env!("CARGO_BIN_EXE_skillvisor"));
+        let mut options = HostOptions::new(dir.path().join("data"), env!("CARGO_BIN_EXE_skillvisor"));
+        options.catalogue = CatalogueSettings::off();
         let host = Host::open(options).await.unwrap();
         let listen = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(

@@ -197,6 +197,8 @@ fn spawn(dir: &Path, arguments: &[String], variables: &[(&str, &Path)]) -> Resul
         .args(["serve", "--json", "--data-dir"])
         .arg(dir.join("data"))
         .args(listen)
+        // Its skills would be compiled in each of the tests; those that are about it say so.
+        .env("SKILLVISOR_CATALOGUE_DISABLED", "all")
         .args(arguments)
         .envs(variables.iter().copied())
         .stdout(Stdio::piped())
@@ -257,7 +259,8 @@ impl Ended {
 /// A command line on a data directory, with nothing else around it.
 pub(crate) fn command(data_dir: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_skillvisor"));
-    command.env_clear().env("HOME", "/nonexistent").env("SKILLVISOR_DATA_DIR", data_dir).args(arguments);
+    command.env_clear().env("HOME", "/nonexistent").env("SKILLVISOR_DATA_DIR", data_dir);
+    command.env("SKILLVISOR_CATALOGUE_DISABLED", "all").args(arguments);
     command.stdin(Stdio::null());
     command
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::catalogue::CatalogueSettings;
 use crate::config::{ConfigError, Settings};
 use crate::egress::{self, EgressSettings};
 use crate::executor::{AdmissionSettings, Audit};
@@ -170,6 +171,8 @@ pub(super) fn host_options(settings: &Settings, chosen: Chosen) -> Result<HostOp
     options.approval = settings.approval;
     options.webhook_attempts = u32::try_from(settings.webhooks_max_attempts).unwrap_or(u32::MAX);
     options.containers = settings.containers();
+    options.catalogue =
+        CatalogueSettings { disabled: settings.catalogue_disabled.clone(), dir: settings.catalogue_dir.clone() };
     options.egress =
         EgressSettings { allow_cidrs: settings.egress_allow_cidrs.clone(), ca_file: settings.egress_ca_file.clone() };
     options.reuse = ReuseSettings { max_calls: settings.reuse_max_calls, max_idle: settings.reuse_max_idle };

@@ -28,7 +28,7 @@ pub(super) enum Exit {
 pub(super) const EXIT_CODES_HELP: &str = "\
 Exit codes:
   0   success
-  1   the run ended otherwise, or a check of `doctor` failed
+  1   the run ended otherwise, or a check of `doctor` or a case of `test` failed
   2   usage or setting
   3   no key, or one that may not do this (401, 403)
   4   not found

@@ -1,6 +1,6 @@
 //! The command line: one file for each subcommand.
 //!
-//! Every subcommand but `serve`, `doctor`, `backup`, `restore`, `mcp`, `images`, `sandbox`, `completions`, `audit verify` and what has `--oci` is a client of the HTTP API, of
+//! Every subcommand but `serve`, `doctor`, `backup`, `restore`, `mcp`, `images`, `sandbox`, `test`, `completions`, `audit verify` and what has `--oci` is a client of the HTTP API, of
 //! the server that was named, of the one on this machine, or of one that this process opens
 //! for itself (`local`). Only `output` prints.
 
@@ -25,6 +25,7 @@ mod files;
 mod flags;
 mod folder;
 mod followed;
+mod golden;
 mod images;
 mod install;
 mod interceptors;
@@ -101,6 +102,7 @@ enum Command {
     #[command(subcommand)]
     Audit(audit::AuditCommand),
     Push(push::PushArgs),
+    Test(golden::TestArgs),
     Pull(pull::PullArgs),
     Install(install::InstallArgs),
     Exec(exec::ExecArgs),
@@ -176,6 +178,7 @@ fn run(context: &Context, command: Command) -> Result<Exit, Failure> {
             Command::Mcp(_) => mcp::run(context).await,
             Command::Images(command) => images::run(context, &command).await,
             Command::Sandbox(command) => sandbox::run(context, &command).await,
+            Command::Test(args) => golden::run(context, &args).await,
             Command::Push(push::PushArgs { path, oci: Some(reference), registry, .. }) => {
                 artefact::push(context, &path, &reference, &registry).await
             }
@@ -282,7 +285,8 @@ async fn carry_out(output: Output, client: &Client, command: Command) -> Result<
         | Command::Mcp(_)
         | Command::Completions(_)
         | Command::Images(_)
-        | Command::Sandbox(_) => Err(Failure::internal("this command is no client")),
+        | Command::Sandbox(_)
+        | Command::Test(_) => Err(Failure::internal("this command is no client")),
     }
 }
 

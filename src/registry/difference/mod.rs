@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::model::{Approval, ApprovalPolicy, Caller, Error, Skill, SkillId, SkillRef, VersionSelector};
 
+use super::supplied::is_supplied;
 use super::{RegisteredSkill, Registry};
 
 /// Most warnings of one upload about what grows; the difference itself has all of it.
@@ -126,7 +127,9 @@ impl Registry {
                 skill.warnings.push(format!("{more} more things grew; `skillvisor diff {}` has all", skill.address()));
             }
         }
-        let waits = self.approval == ApprovalPolicy::Required && changes.iter().any(Change::needs_approval);
+        // Whoever runs the host has accepted what comes with it.
+        let policy = if is_supplied(&skill) { ApprovalPolicy::None } else { self.approval };
+        let waits = policy == ApprovalPolicy::Required && changes.iter().any(Change::needs_approval);
         skill.approval = if waits { Approval::Pending } else { Approval::None };
         Ok(skill)
     }

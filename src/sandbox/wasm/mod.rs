@@ -51,7 +51,7 @@ use self::components::Entry;
 use self::engine::Reset;
 use self::tiers::Tiers;
 
-pub use self::compile::{CompileSettings, THIS_PROGRAM, compile_worker, compile_worker_main};
+pub use self::compile::{CompileSettings, THIS_PROGRAM, compile_worker, compile_worker_main, look_into};
 pub use self::idle::ReuseSettings;
 pub use self::probe::Freshness;
 

@@ -1,10 +1,11 @@
 use serde_json::{Value, json};
-use skillvisor::{ExecutionRequest, Host, HostOptions, Manifest, Queued, Saying, Status, Told};
+use skillvisor::{CatalogueSettings, ExecutionRequest, Host, HostOptions, Manifest, Queued, Saying, Status, Told};
 
 use crate::support::{guest, until};
 
 fn options(dir: &std::path::Path) -> HostOptions {
     let mut options = HostOptions::new(dir.join("data"), env!("CARGO_BIN_EXE_skillvisor"));
+    options.catalogue = CatalogueSettings::off();
     options.admission.concurrency_per_owner = 1;
     options
 }

@@ -45,6 +45,16 @@ pub(super) use self::worker::reason;
 
 pub use self::worker::{THIS_PROGRAM, compile_worker, compile_worker_main};
 
+/// A look into a component whose bytes come from whoever runs this host: those of others are
+/// looked into by a worker.
+///
+/// # Errors
+///
+/// `invalid_component`, with what is wrong.
+pub fn look_into(bytes: &[u8]) -> Result<Inspection, Error> {
+    self::inspect::inspect(bytes).map_err(|why| Error::new(Code::InvalidComponent, why))
+}
+
 /// How components are compiled.
 #[derive(Clone, Debug)]
 pub struct CompileSettings {
