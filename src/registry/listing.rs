@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use semver::Version;
 
-use crate::model::{Caller, Code, Error, Scope, SkillId, SkillName};
+use crate::model::{Caller, Code, Digest, Error, Key, Scope, Skill, SkillId, SkillName};
 
 use super::{RegisteredSkill, Registry, may_read};
 
@@ -52,6 +52,14 @@ impl FromStr for Place {
 }
 
 impl Registry {
+    /// Whether a key may name a component instead of sending it. Under another name it would
+    /// run what its allow-list keeps from it.
+    pub(super) fn may_reuse(&self, key: &Key, digest: Digest) -> bool {
+        let visible = |skill: &Skill| may_read(key, &skill.owner) && key.may_see(&skill.name);
+        let same = |skill: &Skill| skill.handler.digest() == digest && visible(skill);
+        key.skills.is_none() || self.skills.read().by_id.values().any(|found| same(&found.skill))
+    }
+
     /// Every skill this caller may see, own ones hiding global ones of the same `name@version`,
     /// in the order of their [`Place`]s.
     ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::files;
 use crate::model::{
-    Approval, Caller, Code, Digest, Error, Grants, Handler, Key, Mode, OwnerId, Scope, Skill, SkillId, SkillState,
+    Approval, Caller, Code, Digest, Error, Grants, Handler, Mode, OwnerId, Scope, Skill, SkillId, SkillState,
     StorageCeilings,
 };
 use crate::sandbox::{Inspection, PrepareRequest, Preparing};
@@ -16,7 +16,7 @@ use super::installing::{owner_for, provider, require_global, require_visible};
 use super::manifest::{Checked, CheckedAlone, Manifest};
 use super::network::beyond;
 use super::under_way::UnderWay;
-use super::{RegisteredSkill, Registry, StagedComponent, asks, functions, may_read, pins, reuse, secrets, workspace};
+use super::{RegisteredSkill, Registry, StagedComponent, asks, functions, pins, reuse, secrets, workspace};
 
 /// How long an upload waits for its component to be compiled before it answers without.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -127,14 +127,6 @@ impl Registry {
         }
         let record = self.store.owned_component(owner, digest).await?.ok_or_else(unknown_component)?;
         self.take(caller, manifest, Source::Kept(record), respond_async).await
-    }
-
-    /// Whether a key may name a component instead of sending it. Under another name it would
-    /// run what its allow-list keeps from it.
-    fn may_reuse(&self, key: &Key, digest: Digest) -> bool {
-        let visible = |skill: &Skill| may_read(key, &skill.owner) && key.may_see(&skill.name);
-        let same = |skill: &Skill| skill.handler.digest() == digest && visible(skill);
-        key.skills.is_none() || self.skills.read().by_id.values().any(|found| same(&found.skill))
     }
 
     /// Has the component compiled, and registers the skill once that has ended or takes long.

@@ -65,10 +65,10 @@ async fn a_backup_under_load_has_what_was_acknowledged_before_and_runs_where_it_
         copied = copying => copied,
     };
     let made = made.expect(0).json();
-    assert_eq!(made["leftOut"], json!(["secrets.key", "admin.key"]));
+    assert_eq!(made["leftOut"], json!(["secrets.key", "audit.key", "admin.key"]));
     let left: Vec<_> = std::fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["backup"], "nothing unfinished is left beside it");
-    for key in ["secrets.key", "admin.key"] {
+    for key in ["secrets.key", "audit.key", "admin.key"] {
         assert!(!backup.join(key).exists(), "{key}");
     }
     let new = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ async fn stopped_backup(place: &Path, bytes: usize) -> PathBuf {
     let backup = place.join("backup");
     let text = backup.to_str().unwrap();
     let made = run(&mut command(&dir.path().join("data"), &["backup", text])).expect(0);
-    assert!(made.stderr.contains("left out: admin.key"), "{}", made.stderr);
+    assert!(made.stderr.contains("left out: audit.key, admin.key"), "{}", made.stderr);
     // Nothing is written over.
     assert!(
         run(&mut command(&dir.path().join("data"), &["backup", text])).expect(5).stderr.contains("something is there")

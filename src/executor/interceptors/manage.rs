@@ -289,21 +289,6 @@ impl Interceptors {
         Err(Error::at(Code::InvalidComponent, "/component", detail))
     }
 
-    /// What is written down of a change. Where a webhook goes is its owner's matter, and may be secret.
-    fn act(&self, caller: &Caller, act: &str, record: &InterceptorRecord) -> Act {
-        let InterceptorRecord { phases, blocking, global, enabled, skills, .. } = record;
-        let details = serde_json::json!({
-            "phases": phases, "blocking": blocking, "global": global, "enabled": enabled, "skills": skills,
-        });
-        Act::of(caller, act, self.post.clock.now_ms()).to(&record.owner, &record.name).with(&details)
-    }
-
-    /// Forgets those of an owner, as the store did.
-    pub(crate) fn forget(self: &Arc<Self>, owner: &OwnerId) {
-        self.book.write().retain(|_, held| held.record.owner != *owner);
-        self.rebuild();
-    }
-
     fn require_room(&self, record: &InterceptorRecord) -> Result<(), Error> {
         let book = self.book.read();
         let mut own = book.values().filter(|held| held.record.owner == record.owner);

@@ -28,10 +28,10 @@ use tokio::sync::Mutex;
 
 use crate::access::Access;
 use crate::egress::Guard;
-use crate::model::{Clock, Error, InterceptorId, InterceptorKind, InterceptorRecord, OwnerId, SkillName};
+use crate::model::{Caller, Clock, Error, InterceptorId, InterceptorKind, InterceptorRecord, OwnerId, SkillName};
 use crate::sandbox::SandboxProvider;
 use crate::secrets::Secrets;
-use crate::store::{Store, WebhookSecret};
+use crate::store::{Act, Store, WebhookSecret};
 
 use self::chain::{Entry, Table};
 use self::outbox::Outbox;
@@ -167,6 +167,21 @@ impl Interceptors {
     /// Tells nobody anything any more; the next start goes on.
     pub fn stop(&self) {
         self.outbox.stop();
+    }
+
+    /// What is written down of a change. Where a webhook goes is its owner's matter, and may be secret.
+    fn act(&self, caller: &Caller, act: &str, record: &InterceptorRecord) -> Act {
+        let InterceptorRecord { phases, blocking, global, enabled, skills, .. } = record;
+        let details = serde_json::json!({
+            "phases": phases, "blocking": blocking, "global": global, "enabled": enabled, "skills": skills,
+        });
+        Act::of(caller, act, self.post.clock.now_ms()).to(&record.owner, &record.name).with(&details)
+    }
+
+    /// Forgets those of an owner, as the store did.
+    pub(crate) fn forget(self: &Arc<Self>, owner: &OwnerId) {
+        self.book.write().retain(|_, held| held.record.owner != *owner);
+        self.rebuild();
     }
 
     /// Puts everything into its order anew.

@@ -81,7 +81,7 @@ pub(super) struct DeadLetterPage<'a> {
 ///
 /// The oldest first; of more than 10,000 the oldest are forgotten. Needs the scope `interceptors:write`.
 #[utoipa::path(
-    get, path = "/api/interceptors/{id}/dead-letters", tag = "interceptors",
+    get, path = "/api/interceptors/{id}/dead-letters", tag = "interceptors", operation_id = "dead_letters",
     params(("id" = String, Path, description = "Id of a webhook"), PageQuery),
     responses((status = 200, description = "The dead letters, oldest first", body = DeadLetterPage)),
 )]
@@ -111,7 +111,7 @@ pub(crate) async fn list(
 ///
 /// With as many attempts as the first time. Needs the scope `interceptors:write`.
 #[utoipa::path(
-    post, path = "/api/interceptors/{id}/dead-letters/{n}/retry", tag = "interceptors",
+    post, path = "/api/interceptors/{id}/dead-letters/{n}/retry", tag = "interceptors", operation_id = "retry_dead_letter",
     params(
         ("id" = String, Path, description = "Id of a webhook"),
         ("n" = String, Path, description = "Number of a dead letter"),

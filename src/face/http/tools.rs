@@ -119,7 +119,7 @@ pub(crate) struct RanBody {
 /// All that are `on`, and of those that are `auto` the ones that have most to do with `context`. Needs the scope
 /// `skills:read`; a key without `skills:execute` is offered none.
 #[utoipa::path(
-    get, path = "/api/skills/tools", tag = "tools", operation_id = "list_tools", params(ToolsQuery),
+    get, path = "/api/skills/tools", tag = "tools", operation_id = "list", params(ToolsQuery),
     responses((status = 200, description = "Tools, as the provider wants them", body = ToolPage)),
 )]
 pub(crate) async fn list(
@@ -135,7 +135,7 @@ pub(crate) async fn list(
 ///
 /// As `GET`, with what the model is about in the body.
 #[utoipa::path(
-    post, path = "/api/skills/tools", tag = "tools", operation_id = "find_tools", request_body = ToolsBody,
+    post, path = "/api/skills/tools", tag = "tools", operation_id = "find", request_body = ToolsBody,
     responses((status = 200, description = "Tools, as the provider wants them", body = ToolPage)),
 )]
 pub(crate) async fn find(
@@ -165,7 +165,7 @@ fn page(
 /// model. The same response again runs nothing again, for 24 hours; `Idempotency-Key` tells apart responses that
 /// have no id of their own. Needs the scope `skills:execute`.
 #[utoipa::path(
-    post, path = "/api/skills/tools/calls", tag = "tools", operation_id = "run_tool_calls",
+    post, path = "/api/skills/tools/calls", tag = "tools", operation_id = "call",
     params(CallsQuery, ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters")),
     request_body(content = Value, description = "The response, as the provider sent it"),
     responses((status = 200, description = "What became of the calls", body = CallsAnswer)),
