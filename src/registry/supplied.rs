@@ -6,11 +6,11 @@ use std::sync::Arc;
 use semver::Version;
 
 use crate::model::{
-    Caller, Ceilings, Code, Digest, Door, Error, Key, KeyId, OwnerId, Scope, Skill, SkillName, SkillState,
+    Caller, Ceilings, Code, Digest, Door, Error, Handler, Key, KeyId, OwnerId, Scope, Skill, SkillName, SkillState,
     StorageCeilings, VersionSelector,
 };
 use crate::sandbox::Inspection;
-use crate::store::{ComponentRecord, SkillParts, to_its_end};
+use crate::store::{Act, ComponentRecord, SkillParts, to_its_end};
 
 use super::manifest::Manifest;
 use super::under_way::UnderWay;
@@ -100,15 +100,17 @@ impl Registry {
         let record = ComponentRecord { digest: component.digest, bytes: component.bytes };
         let parts = SkillParts { component: record, skill_md: manifest.skill_md.clone() };
         let manifest = Manifest { owner: Some(OwnerId::system()), ..manifest };
-        let skill = self.draft(&supplier(), (manifest, alone), inspection, record.digest)?;
+        let skill = self.draft(&supplier(), (manifest, alone), inspection, Handler::Wasm { digest: record.digest })?;
         let skill = Skill { source_provider: PROVIDER.to_owned(), state: SkillState::Compiling, ..skill };
+        let (made, now) = (serde_json::json!({ "digest": record.digest, "grants": skill.grants }), self.clock.now_ms());
+        let act = Act::of_host("skill.supply", now).to(&skill.owner, skill.address()).with(&made);
         let registry = Arc::clone(self);
         to_its_end(async move {
             // Until its row is there, nothing else says that the component is wanted.
             let _under_way = UnderWay::begin(&registry, record.digest);
             let skill = registry.instead_of_the_old(skill).await?;
             let file = (parts, Some(component.file.as_path()));
-            let kept = registry.keep(skill, file, StorageCeilings::default()).await?;
+            let kept = registry.keep(skill, file, (StorageCeilings::default(), act)).await?;
             Ok(Supplied(Arc::clone(kept.skill())))
         })
         .await

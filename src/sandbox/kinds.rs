@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tokio::sync::oneshot;
 
-use crate::model::{Code, Digest, Error, Function, Grants, Handler, LimitsPatch, Schemas};
+use crate::model::{Code, Digest, Error, Function, Grants, Handler, Limits, LimitsPatch, Schemas};
 
 use super::shape::Shape;
 use super::{
@@ -81,6 +81,11 @@ impl SandboxProvider for Sandboxes {
 
     fn check(&self, digest: Digest) -> Result<(), Error> {
         if self.containers.has(digest) { Ok(()) } else { self.wasm.check(digest) }
+    }
+
+    fn fits(&self, digest: Digest, function: &str, args: (&str, &Limits)) -> Result<(), Error> {
+        // A command takes whatever it is given.
+        if self.containers.has(digest) { Ok(()) } else { self.wasm.fits(digest, function, args) }
     }
 
     fn ready(&self, call: SandboxCall) -> Result<Box<dyn ReadyRun>, Error> {

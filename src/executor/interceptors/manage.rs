@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::egress::Failure;
 use crate::model::{
-    Caller, Code, Digest, Error, InterceptorId, InterceptorKind, InterceptorRecord, Key, OwnerId, Phase, Scope,
+    Caller, Code, Digest, Error, Handler, InterceptorId, InterceptorKind, InterceptorRecord, Key, OwnerId, Phase, Scope,
 };
 use crate::sandbox::PrepareRequest;
 use crate::sandbox::shape::Shape;
@@ -268,6 +268,7 @@ impl Interceptors {
         // It is prepared, so that no file is looked at.
         let request = PrepareRequest {
             owner: record.owner.clone(),
+            handler: Handler::Wasm { digest },
             digest,
             file: std::path::PathBuf::new(),
             bytes: known.bytes,
