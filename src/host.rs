@@ -178,12 +178,8 @@ impl Host {
     ///
     /// `unavailable` if another host uses the directory or somebody else may write it.
     pub async fn open(options: HostOptions) -> Result<Self, Error> {
-        let dir = std::path::absolute(options.data_dir).map_err(Error::internal)?;
         let compile = from_anywhere(options.compile)?;
-        let lock = lock(&dir)?;
-        // Without links on the way, which somebody could lead elsewhere.
-        let dir = dir.canonicalize().map_err(Error::internal)?;
-        backup::require_whole(&dir)?;
+        let (dir, lock) = locked(&options.data_dir)?;
         let [temporary, blobs, workspaces] = own_directories(&dir)?;
         let workspaces = Workspaces::open(workspaces, temporary.clone(), options.workspace);
         let workspaces = Arc::new(workspaces.map_err(Error::internal)?);
@@ -194,18 +190,9 @@ impl Host {
         end_what_ran(&store, &options.clock).await?;
         let access = access(&store, &options.clock, (&dir, options.admin_key.as_ref())).await?;
         let guard = Guard::new(options.egress)?;
-        let wasm = WasmSettings {
-            cache: dir.join("cache"),
-            temporary: temporary.clone(),
-            instances: options.admission.concurrency_host.try_into().unwrap_or(u32::MAX),
-            compile,
-            telemetry: Arc::clone(&telemetry),
-            egress: Arc::clone(&guard),
-            reuse: options.reuse,
-        };
-        let containers = containers(&dir, options.containers);
-        let runner = containers.runner();
-        let sandbox: Arc<dyn SandboxProvider> = Arc::new(Sandboxes::new(WasmSandbox::new(wasm)?, containers));
+        let settings = (compile, options.admission.concurrency_host, options.reuse);
+        let wasm = wasm((&dir, &temporary), settings, (&telemetry, &guard));
+        let (sandbox, runner) = sandboxes(WasmSandbox::new(wasm)?, containers(&dir, options.containers));
         let kept = (blobs, options.approval);
         let registry = Registry::open(store.clone(), Arc::clone(&sandbox), options.clock.clone(), kept).await?;
         catalogue::load(&registry, &options.catalogue, &temporary).await?;
@@ -267,6 +254,38 @@ impl Host {
         self.access.note_failures(true);
         self.store.close().await;
     }
+}
+
+/// The data directory without links on the way, which somebody could lead elsewhere; locked, and whole.
+fn locked(data_dir: &Path) -> Result<(PathBuf, File), Error> {
+    let dir = std::path::absolute(data_dir).map_err(Error::internal)?;
+    let lock = lock(&dir)?;
+    let dir = dir.canonicalize().map_err(Error::internal)?;
+    backup::require_whole(&dir)?;
+    Ok((dir, lock))
+}
+
+/// How components run on this machine.
+fn wasm(
+    (dir, temporary): (&Path, &Path),
+    (compile, instances, reuse): (CompileSettings, usize, ReuseSettings),
+    (telemetry, guard): (&Arc<Telemetry>, &Arc<Guard>),
+) -> WasmSettings {
+    WasmSettings {
+        cache: dir.join("cache"),
+        temporary: temporary.to_owned(),
+        instances: instances.try_into().unwrap_or(u32::MAX),
+        compile,
+        telemetry: Arc::clone(telemetry),
+        egress: Arc::clone(guard),
+        reuse,
+    }
+}
+
+/// Whatever skills run in, and the way to run a container without one.
+fn sandboxes(wasm: WasmSandbox, containers: ContainerSandbox) -> (Arc<dyn SandboxProvider>, SandboxRunner) {
+    let runner = containers.runner();
+    (Arc::new(Sandboxes::new(wasm, containers)), runner)
 }
 
 /// Where container skills run, below the data directory: what their runs need lies there meanwhile.
