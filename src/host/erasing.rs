@@ -66,23 +66,22 @@ impl Host {
     async fn erase(&self, erasure: Erasure) -> Result<u64, Error> {
         let owner = &erasure.owner;
         self.access.end_all_of(owner).await?;
-        self.end_runs_of(owner).await?;
-        self.registry.erase(owner).await?;
-        self.secrets.forget(owner);
-        self.interceptors.forget(owner);
-        self.workspaces.erase(owner).await?;
-        let mut erased = self.erase_audit(&erasure).await?;
-        // What was under way when its keys ended has ended by now, and may have left something again.
-        self.end_runs_of(owner).await?;
-        self.registry.erase(owner).await?;
-        self.secrets.forget(owner);
-        self.interceptors.forget(owner);
-        self.workspaces.erase(owner).await?;
-        erased += self.erase_audit(&erasure).await?;
-        self.store.end_erasure(owner.clone()).await?;
-        self.access.forget(owner);
-        tracing::info!(audit.records = erased, "An owner was erased");
-        Ok(erased)
+        let mut erased = 0;
+        for look in 0..LOOKS {
+            self.end_runs_of(owner).await?;
+            self.registry.erase(owner).await?;
+            self.secrets.forget(owner);
+            self.interceptors.forget(owner);
+            self.workspaces.erase(owner).await?;
+            erased += self.erase_audit(&erasure).await?;
+            // At the first look, what was under way when its keys ended may leave something again.
+            if look > 0 && self.store.end_erasure(owner.clone()).await? {
+                self.access.forget(owner);
+                tracing::info!(audit.records = erased, "An owner was erased");
+                return Ok(erased);
+            }
+        }
+        Err(still_runs())
     }
 
     async fn erase_audit(&self, erasure: &Erasure) -> Result<u64, Error> {
@@ -90,7 +89,7 @@ impl Host {
         while let Some((next, count)) = self.store.erase_records(erasure.clone(), after).await? {
             (after, erased) = (next, erased + count);
         }
-        while self.store.erase_unrecorded(erasure.clone()).await? > 0 {}
+        while self.store.erase_unrecorded(erasure.clone(), after).await? > 0 {}
         Ok(erased)
     }
 
@@ -102,8 +101,7 @@ impl Host {
             }
             self.executor.end_all(&open).await?;
         }
-        let detail = "some runs of this owner have not ended yet; ask again, it goes on from here";
-        Err(Error::new(Code::Unavailable, detail).retry_after(10))
+        Err(still_runs())
     }
 
     /// Ends a key, disables every skill that it registered, and cancels its runs and theirs.
@@ -116,14 +114,26 @@ impl Host {
         let (host, caller, key) = (self.clone(), caller.clone(), key.clone());
         to_its_end(async move {
             let skills = host.registry.disable_all_of(&caller, &key).await?;
-            let open = host.store.open_of_key(key.clone(), skills.clone()).await?;
-            host.executor.end_all(&open).await?;
+            let mut ended = 0;
+            for _ in 0..LOOKS {
+                let open = host.store.open_of_key(key.clone(), skills.clone()).await?;
+                if open.is_empty() {
+                    break;
+                }
+                host.executor.end_all(&open).await?;
+                ended += open.len();
+            }
             let owner = host.access.get(&caller, &key)?.owner.clone();
-            let details = serde_json::json!({ "skills": skills.len(), "executions": open.len() });
+            let details = serde_json::json!({ "skills": skills.len(), "executions": ended });
             let act = Act::of(&caller, "key.quarantine", host.clock.now_ms());
             host.store.note(act.to(&owner, &key).with(&details));
             Ok(())
         })
         .await
     }
+}
+
+fn still_runs() -> Error {
+    let detail = "some runs of this owner have not ended yet; ask again, it goes on from here";
+    Error::new(Code::Unavailable, detail).retry_after(10)
 }

@@ -144,16 +144,20 @@ impl Store {
         .await
     }
 
-    /// Takes the owner out of executions that are in no record, some at a time; gives how many.
+    /// Takes the owner out of executions that are in no record, some at a time; gives how many. What ended behind
+    /// the record `after` is in one, with which it has to be erased.
     ///
     /// # Errors
     ///
     /// As any write.
-    pub async fn erase_unrecorded(&self, erasure: Erasure) -> Result<usize, Error> {
+    pub async fn erase_unrecorded(&self, erasure: Erasure, after: i64) -> Result<usize, Error> {
         self.write_together(move |connection| {
             overwriting(connection, |connection| {
-                let mut query = connection.prepare("SELECT id FROM ended_executions WHERE owner = ?1 LIMIT ?2")?;
-                let ids = query.query_map(params![erasure.owner.as_str(), STEP], |row| row.get(0))?;
+                let mut query = connection.prepare(
+                    "SELECT id FROM ended_executions WHERE owner = ?1 AND id NOT IN
+                     (SELECT execution_id FROM audit_chain WHERE seq > ?3 AND execution_id IS NOT NULL) LIMIT ?2",
+                )?;
+                let ids = query.query_map(params![erasure.owner.as_str(), STEP, after], |row| row.get(0))?;
                 let ids: Vec<[u8; 16]> = ids.collect::<rusqlite::Result<_>>()?;
                 for id in &ids {
                     erase_execution(connection, &erasure, id)?;
@@ -165,29 +169,40 @@ impl Store {
         .await
     }
 
-    /// Forgets the keys of an owner, and that it was to be erased.
+    /// Forgets the keys of an owner, and that it was to be erased; unless a run of it is there again, that began
+    /// before its keys ended.
     ///
     /// # Errors
     ///
     /// As any write.
-    pub async fn end_erasure(&self, owner: OwnerId) -> Result<(), Error> {
-        self.kept.forget(&owner);
-        self.write_together(move |connection| {
+    pub async fn end_erasure(&self, owner: OwnerId) -> Result<bool, Error> {
+        let whose = owner.clone();
+        let ended = self.write_together(move |connection| {
+            let owner = [owner.as_str()];
+            let left = "SELECT EXISTS (SELECT 1 FROM ended_executions WHERE owner = ?1)
+                        OR EXISTS (SELECT 1 FROM open_executions WHERE owner = ?1)";
+            if connection.query_row(left, owner, |row| row.get(0))? {
+                return Ok(false);
+            }
             overwriting(connection, |connection| {
-                connection.execute("DELETE FROM keys WHERE owner = ?1", [owner.as_str()])?;
-                // Once more, as some of its runs may have ended since.
-                connection.execute("DELETE FROM usage_days WHERE owner = ?1", [owner.as_str()])?;
-                connection.execute("DELETE FROM result_usage WHERE owner = ?1", [owner.as_str()])?;
-                connection.execute("DELETE FROM erasures WHERE owner = ?1", [owner.as_str()]).map(drop)
+                // Usage once more, as some of its runs may have ended since.
+                for table in ["keys", "usage_days", "result_usage", "erasures"] {
+                    connection.execute(&format!("DELETE FROM {table} WHERE owner = ?1"), owner)?;
+                }
+                Ok(true)
             })
-        })
-        .await?;
+        });
+        if !ended.await? {
+            return Ok(false);
+        }
+        self.kept.forget(&whose);
         // What was overwritten is in the file before the next one asks; if that cannot be now, it is soon.
         let path = self.readers.path.clone();
         let emptied = tokio::task::spawn_blocking(move || {
             connect(&path)?.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         });
-        emptied.await.map_err(Error::internal)?.map_err(fault)
+        emptied.await.map_err(Error::internal)?.map_err(fault)?;
+        Ok(true)
     }
 
     /// The executions that have not ended and that a key began, or that are of these skills.

@@ -210,8 +210,8 @@ async fn an_owner_who_is_erased_leaves_a_whole_chain_and_nothing_of_its_own() {
         assert_eq!(store.erase_records(erasure.clone(), 0).await.unwrap(), Some((7, erased)));
     }
     assert_eq!(store.erase_records(erasure.clone(), 7).await.unwrap(), None);
-    assert_eq!(store.erase_unrecorded(erasure).await.unwrap(), 0);
-    store.end_erasure(OwnerId::admin()).await.unwrap();
+    assert_eq!(store.erase_unrecorded(erasure, 7).await.unwrap(), 0);
+    assert!(store.end_erasure(OwnerId::admin()).await.unwrap());
     assert_eq!(store.erasures().await.unwrap(), []);
     let after = exported(&store, None).await;
     let report = checked(&after, &store);
@@ -349,4 +349,23 @@ async fn a_look_at_the_end_finds_what_was_changed_there() {
     assert!(head_is_sound(&raw).unwrap().unwrap_err().contains("gone"));
     raw.execute_batch("ROLLBACK TO a; UPDATE ended_executions SET status = 'timeout'").unwrap();
     assert!(head_is_sound(&raw).unwrap().unwrap_err().contains("is not what"));
+}
+
+#[tokio::test]
+async fn a_run_that_ends_while_its_owner_is_erased_is_erased_with_its_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = filled(dir.path()).await;
+    let erasure = store.begin_erasure(OwnerId::admin(), 1).await.unwrap();
+    assert_eq!(store.erase_records(erasure.clone(), 0).await.unwrap(), Some((7, 6)));
+    ended(&store, 9, 20).await;
+    // With its record, or not at all: else the record would be one of something else.
+    assert_eq!(store.erase_unrecorded(erasure.clone(), 7).await.unwrap(), 0);
+    assert!(!store.end_erasure(OwnerId::admin()).await.unwrap());
+    assert_eq!(store.erasures().await.unwrap(), std::slice::from_ref(&erasure));
+    assert_eq!(store.erase_records(erasure.clone(), 7).await.unwrap(), Some((8, 1)));
+    assert!(store.end_erasure(OwnerId::admin()).await.unwrap());
+    let export = exported(&store, None).await;
+    let report = checked(&export, &store);
+    assert_eq!((report.broken, report.erased), (None, 7), "{export}");
+    assert!(!export.contains("\"owner\":\"admin\""), "{export}");
 }
